@@ -1,0 +1,375 @@
+"""The command line: parse, call, print."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from densirank import METHODS, Interactions, Ranker, __version__, load, read
+from densirank.atomic import written_atomically
+from densirank.data.catalogue import PUBLIC_SETS, load_public
+from densirank.errors import DensirankError, InputError, TrainingError
+from densirank.progress import ProgressBar
+from densirank.settings import KEYS, SettingOverrides, parse_settings
+from densirank.storage import CHECKPOINT, MANIFEST, TRAINING_LOG, prepare_folder
+from densirank.training.callbacks import JsonLines
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as shells have it."""
+
+app = typer.Typer(
+    name="densirank",
+    help="Learn from clicks, plays or purchases what people will want next, and rank by it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+out = Console(soft_wrap=True)
+err = Console(stderr=True)
+
+SettingOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help=f"Change a setting: {', '.join(KEYS)}."),
+]
+DeviceOption = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+DataDirOption = Annotated[
+    Path | None,
+    typer.Option(help="Folder of the named public sets.", envvar="DENSIRANK_DATA"),
+]
+UserColumn = Annotated[str | None, typer.Option(help="Name of the user column.")]
+ItemColumn = Annotated[str | None, typer.Option(help="Name of the item column.")]
+TimestampColumn = Annotated[str | None, typer.Option(help="Name of the timestamp column.")]
+WeightColumn = Annotated[str | None, typer.Option(help="Name of the weight column.")]
+FormatOption = Annotated[
+    str | None,
+    typer.Option(help="text, csv, tsv, parquet, jsonl or inter, whatever the file's name says."),
+]
+ModelFolder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a fitted model.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+@dataclass(frozen=True)
+class Source:
+    """How the files of one command are to be read."""
+
+    data_dir: Path | None
+    options: dict[str, Any]
+
+    def interactions(self, source: str, part: Literal["train", "test"]) -> Interactions:
+        """A file, or the part of a named public set that the command is about."""
+        if source in PUBLIC_SETS and not Path(source).exists():
+            return load_public(source, part, self.data_dir)
+        return read(source, allow_empty_users=part == "test", **self.options)
+
+
+@app.command()
+def fit(
+    train: Annotated[
+        str, typer.Argument(metavar="TRAIN", help="A file of interactions, or a public set's name.")
+    ],
+    out_dir: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the model.")],
+    method: Annotated[str, typer.Option(help="See 'densirank methods'.")] = "wd-lgcn",
+    valid: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FRACTION|FILE",
+            help="Stop early on nDCG@20 of this share of each user's items, or of this file.",
+        ),
+    ] = None,
+    valid_split: Annotated[
+        str | None,
+        typer.Option(
+            metavar="last|random",
+            help="Which items are held out. Default: the last ones where an order is known.",
+        ),
+    ] = None,
+    settings: SettingOption = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE.toml", help="Settings as a TOML file.")
+    ] = None,
+    device: DeviceOption = "auto",
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same result (on a CPU).")] = 0,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue an interrupted run in the same folder.")
+    ] = False,
+    ordered: Annotated[
+        bool, typer.Option("--ordered", help="The rows of TRAIN stand in order of time.")
+    ] = False,
+    user_column: UserColumn = None,
+    item_column: ItemColumn = None,
+    timestamp_column: TimestampColumn = None,
+    weight_column: WeightColumn = None,
+    format: FormatOption = None,
+    data_dir: DataDirOption = None,
+    checkpoint_every: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, help="Seconds between two checkpoints.")
+    ] = 30.0,
+) -> None:
+    """Train a model on a file of interactions.
+
+    Reads CSV, TSV, Parquet, JSON lines, RecBole .inter and the text form 'user item item …'.
+    """
+    source = Source(
+        data_dir,
+        {
+            "user_column": user_column,
+            "item_column": item_column,
+            "timestamp_column": timestamp_column,
+            "weight_column": weight_column,
+            "format": format,
+            "ordered": True if ordered else None,
+        },
+    )
+    ranker = Ranker(method, seed=seed, device=device, **_settings(config, settings or []))
+    data = source.interactions(train, "train")
+    held_out = _validation(valid, source)
+    prepare_folder(out_dir)
+    if resume and (out_dir / MANIFEST).exists() and not (out_dir / CHECKPOINT).exists():
+        err.print(f"{out_dir} holds a finished model: there is nothing to resume.")
+        return
+    if not resume:
+        (out_dir / CHECKPOINT).unlink(missing_ok=True)
+        (out_dir / TRAINING_LOG).unlink(missing_ok=True)
+    err.print(
+        f"{data.n_users:,} users, {data.n_items:,} items, {len(data):,} pairs; {ranker.method.name}"
+    )
+    with ProgressBar(err) as bar:
+        ranker.fit(
+            data,
+            held_out,
+            valid_split=_choice("--valid-split", valid_split, ("last", "random")),
+            callbacks=[bar, JsonLines(out_dir / TRAINING_LOG)],
+            checkpoint=out_dir / CHECKPOINT,
+            checkpoint_seconds=checkpoint_every,
+        )
+    ranker.save(out_dir)
+    if ranker.training_.get("interrupted"):
+        err.print(
+            f"Interrupted after {ranker.training_['iterations']} iterations. What there is was "
+            f"saved to {out_dir}; the same command with --resume goes on."
+        )
+        raise typer.Exit(INTERRUPTED)
+    (out_dir / CHECKPOINT).unlink(missing_ok=True)
+    err.print(_fit_summary(ranker, out_dir))
+
+
+@app.command()
+def evaluate(
+    model: ModelFolder,
+    test: Annotated[
+        str, typer.Argument(metavar="TEST", help="A file of interactions, or a public set's name.")
+    ],
+    k: Annotated[int, typer.Option("-k", min=1, help="Length of the lists.")] = 20,
+    as_json: JsonOption = False,
+    user_column: UserColumn = None,
+    item_column: ItemColumn = None,
+    format: FormatOption = None,
+    data_dir: DataDirOption = None,
+    device: DeviceOption = "auto",
+) -> None:
+    """Measure a model on held-out interactions: recall, nDCG and more at k, over all items."""
+    ranker = load(model, device)
+    options = {"user_column": user_column, "item_column": item_column, "format": format}
+    metrics = ranker.evaluate(Source(data_dir, options).interactions(test, "test"), k)
+    if as_json:
+        out.print_json(json.dumps(metrics))
+    else:
+        table = Table("metric", "value")
+        for name, value in metrics.items():
+            table.add_row(name, f"{value:.4f}" if isinstance(value, float) else f"{value:,}")
+        out.print(table)
+    for what in ("users", "items"):
+        if metrics[f"unknown_{what}"]:
+            err.print(f"{metrics[f'unknown_{what}']:,} test {what} are unknown to the model.")
+
+
+@app.command()
+def recommend(
+    model: ModelFolder,
+    user: Annotated[
+        list[str] | None, typer.Option("--user", metavar="ID", help="A user; may be repeated.")
+    ] = None,
+    everyone: Annotated[bool, typer.Option("--all", help="Every user of the model.")] = False,
+    k: Annotated[int, typer.Option("-k", min=1, help="Items a user.")] = 10,
+    as_json: JsonOption = False,
+    out_file: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE.parquet", help="Write a Parquet file.")
+    ] = None,
+    device: DeviceOption = "auto",
+) -> None:
+    """List the items people are most likely to want next, with their probabilities."""
+    if bool(user) == everyone:
+        raise InputError("say for whom: either --user ID (once or more) or --all")
+    if as_json and out_file is not None:
+        raise InputError("--json and --out exclude each other")
+    if out_file is not None and not out_file.parent.is_dir():
+        raise InputError(f"there is no folder {out_file.parent} to write {out_file.name} to")
+    frame = load(model, device).recommend(user or None, k)
+    if out_file is not None:
+        with written_atomically(out_file) as temporary:
+            frame.write_parquet(temporary)
+        err.print(f"{frame.height:,} rows written to {out_file}")
+    elif as_json:
+        out.print_json(json.dumps(frame.to_dicts()))
+    else:
+        _print_frame(frame)
+
+
+@app.command()
+def similar(
+    model: ModelFolder,
+    item: Annotated[str, typer.Argument(metavar="ITEM", help="An item's id.")],
+    k: Annotated[int, typer.Option("-k", min=1, help="How many.")] = 10,
+    as_json: JsonOption = False,
+) -> None:
+    """List the items most similar to one, by the angle between their vectors."""
+    frame = load(model, "cpu").similar_items(item, k)
+    if as_json:
+        out.print_json(json.dumps(frame.to_dicts()))
+    else:
+        _print_frame(frame)
+
+
+@app.command()
+def methods(as_json: JsonOption = False) -> None:
+    """List the methods: each is a model, a risk and a constraint."""
+    rows = [
+        {
+            "method": m.name,
+            "model": m.model,
+            "risk": m.risk,
+            "max_norm": m.max_norm,
+            "summary": m.summary,
+        }
+        for m in METHODS.values()
+    ]
+    if as_json:
+        out.print_json(json.dumps(rows))
+        return
+    table = Table("method", "model", "risk", "max_norm", "what it is")
+    for row in rows:
+        table.add_row(*("–" if value is None else str(value) for value in row.values()))
+    out.print(table)
+
+
+@app.command()
+def doctor() -> None:
+    """Say what this machine has: versions, threads, GPU, and whether a small fit works."""
+    from densirank.doctor import examine
+
+    table = Table("what", "found")
+    healthy = True
+    for finding in examine():
+        healthy &= finding.good
+        table.add_row(finding.what, finding.found if finding.good else f"[red]{finding.found}[/]")
+    out.print(table)
+    if not healthy:
+        raise typer.Exit(1)
+
+
+def _settings(config: Path | None, assignments: list[str]) -> SettingOverrides:
+    """The config file's settings with those of ``--set`` on top."""
+    texts: dict[str, object] = {}
+    if config is not None:
+        try:
+            texts |= tomllib.loads(config.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InputError(f"{config} cannot be read: {error.strerror}") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InputError(f"{config} is not a TOML file: {error}") from error
+    for assignment in assignments:
+        key, equals, value = assignment.partition("=")
+        if not equals:
+            raise InputError(f"--set takes KEY=VALUE, not {assignment!r}")
+        texts[key.strip()] = value.strip()
+    return parse_settings(texts)
+
+
+def _validation(valid: str | None, source: Source) -> float | Interactions | None:
+    """A fraction where the text is a number, otherwise the interactions of that file."""
+    if valid is None:
+        return None
+    try:
+        fraction = float(valid)
+    except ValueError:
+        return source.interactions(valid, "test")
+    if not 0 < fraction < 1:
+        raise InputError(f"--valid takes a fraction between 0 and 1 or a file, not {valid}")
+    return fraction
+
+
+def _choice(option: str, value: str | None, choices: tuple[str, ...]) -> Any:
+    if value is not None and value not in choices:
+        raise InputError(f"{option} is {' or '.join(choices)}, not {value!r}")
+    return value
+
+
+def _fit_summary(ranker: Ranker, folder: Path) -> str:
+    record = ranker.training_
+    if not record:
+        return f"Model written to {folder}."
+    found = ""
+    if record["best_validation_ndcg@20"] is not None:
+        found = (
+            f"; best validation nDCG@20 {record['best_validation_ndcg@20']:.4f} "
+            f"at iteration {record['best_iteration']}"
+        )
+    seconds, iterations = record["seconds"], record["iterations"]
+    return f"{iterations} iterations in {seconds:.1f} s{found}. Model written to {folder}."
+
+
+def _print_frame(frame: Any) -> None:
+    table = Table(*frame.columns)
+    for row in frame.iter_rows(named=True):
+        table.add_row(
+            *(
+                f"{value:.2%}"
+                if name == "probability"
+                else f"{value:.4f}"
+                if isinstance(value, float)
+                else str(value)
+                for name, value in row.items()
+            )
+        )
+    out.print(table)
+
+
+def _version(show: bool) -> None:
+    if show:
+        out.print(f"densirank {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Options of the command itself."""
+
+
+def main() -> None:
+    """Run a command; what a person can put right is told in one sentence, not a traceback."""
+    try:
+        app()
+    except TrainingError as error:
+        _complain(str(error), status=1)
+    except DensirankError as error:
+        _complain(str(error), status=2)
+    except OSError as error:
+        _complain(f"{error.filename or 'input or output'}: {error.strerror or error}", status=2)
+
+
+def _complain(sentence: str, status: int) -> None:
+    err.print(f"[bold red]error:[/] {sentence}", highlight=False, soft_wrap=True)
+    sys.exit(status)

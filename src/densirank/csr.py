@@ -1,0 +1,66 @@
+"""Rows of a compressed sparse matrix, on whatever device it lives."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from densirank.data.interactions import Interactions
+
+# What is used of it here has been stable since torch 2.0, and users can do nothing about it.
+warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
+
+
+def sparse_matrix(indptr: Tensor, columns: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
+    """A sparse CSR tensor of parts that are known to fit together."""
+    return torch.sparse_csr_tensor(indptr, columns, values, size=size, check_invariants=False)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Row ``r`` holds the columns ``columns[indptr[r]:indptr[r + 1]]``.
+
+    >>> rows = Rows(torch.tensor([0, 2, 3]), torch.tensor([5, 7, 6]))
+    >>> rows.take(torch.tensor([1, 0])).columns.tolist()
+    [6, 5, 7]
+    """
+
+    indptr: Tensor  # (rows + 1,) int64
+    columns: Tensor  # (entries,) int64
+
+    @classmethod
+    def of(cls, data: Interactions, device: torch.device) -> Rows:
+        """Each user's items."""
+        indptr = torch.from_numpy(data.indptr.copy()).to(device)
+        return Rows(indptr, torch.from_numpy(data.items.copy()).to(device, torch.int64))
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    @cached_property
+    def counts(self) -> Tensor:
+        """How many entries each row has."""
+        return self.indptr.diff()
+
+    @cached_property
+    def row_of_entry(self) -> Tensor:
+        """The row number of every entry, parallel to ``columns``."""
+        rows = torch.arange(len(self), device=self.indptr.device)
+        return rows.repeat_interleave(self.counts, output_size=len(self.columns))
+
+    def entries_of(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """(indptr, entries): where the entries of these rows stand, row after row."""
+        starts, counts = self.indptr[rows], self.counts[rows]
+        indptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        total = int(indptr[-1])
+        shift = (starts - indptr[:-1]).repeat_interleave(counts, output_size=total)
+        return indptr, torch.arange(total, device=rows.device) + shift
+
+    def take(self, rows: Tensor) -> Rows:
+        """These rows, in this order, as a matrix of their own."""
+        indptr, entries = self.entries_of(rows)
+        return Rows(indptr, self.columns[entries])

@@ -1,0 +1,1 @@
+"""From files, frames and matrices to interactions; knows nothing of models."""

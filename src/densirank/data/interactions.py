@@ -1,0 +1,377 @@
+"""Who had what: the immutable, unique (user, item) pairs everything else is built on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from densirank.errors import InputError
+
+IntArray = NDArray[np.integer[Any]]
+FloatArray = NDArray[np.floating[Any]]
+
+
+class Vocabulary:
+    """The original ids, as they came (integers or strings), each at the index models know it by.
+
+    Ids are kept in ascending order, so that the index of an id does not depend on the order in
+    which a log happens to be written.
+
+    >>> items = Vocabulary(["pear", "apple"])
+    >>> items.indices(["pear", "plum"]).tolist()   # -1: unknown
+    [1, -1]
+    >>> items[0]
+    'apple'
+    """
+
+    def __init__(self, ids: ArrayLike) -> None:
+        self.ids = np.unique(_as_ids(ids))
+        self.ids.flags.writeable = False
+
+    @classmethod
+    def from_sorted(cls, ids: NDArray[Any]) -> Vocabulary:
+        """Take over ids that are known to be unique and ascending, without sorting them again."""
+        vocabulary = cls.__new__(cls)
+        vocabulary.ids = ids
+        vocabulary.ids.flags.writeable = False
+        return vocabulary
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, index: int) -> int | str:
+        value = self.ids[index]
+        return value if isinstance(value, str) else int(value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and np.array_equal(self.ids, other.ids)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the ids are strings (otherwise they are integers)."""
+        return self.ids.dtype == object
+
+    def indices(self, ids: ArrayLike) -> NDArray[np.int64]:
+        """The index of each id; -1 for an id that is not here."""
+        wanted = _as_ids(ids)
+        if len(wanted) == 0 or len(self.ids) == 0:
+            return np.full(len(wanted), -1, dtype=np.int64)
+        if (wanted.dtype == object) != self.is_text:
+            wanted = _in_kind(wanted, text=self.is_text)
+        if self.is_text:
+            position = self._position_of_text
+            return np.fromiter((position.get(i, -1) for i in wanted), np.int64, len(wanted))
+        found = np.searchsorted(self.ids, wanted).clip(max=len(self.ids) - 1)
+        return np.where(self.ids[found] == wanted, found, -1)
+
+    @cached_property
+    def _position_of_text(self) -> dict[str, int]:
+        return {text: index for index, text in enumerate(self.ids.tolist())}
+
+
+def _as_ids(ids: ArrayLike) -> NDArray[Any]:
+    """Ids as an int64 array or an object array of strings; anything else is refused."""
+    starts_as_text = isinstance(ids, list | tuple) and len(ids) > 0 and isinstance(ids[0], str)
+    # A list of strings must not become one of NumPy's fixed-width arrays: a single long id would
+    # widen every row, and numbers among the strings would quietly turn into text.
+    array = np.asarray(ids, dtype=object if starts_as_text else None)
+    if array.ndim != 1:
+        raise InputError(f"ids must be a flat list, not one of {array.ndim} dimensions")
+    if array.dtype.kind in "iu":
+        if array.dtype.kind == "u" and len(array) and int(array.max()) > np.iinfo(np.int64).max:
+            raise InputError(f"the id {array.max()} is beyond 64-bit integers")
+        return array.astype(np.int64, copy=False)
+    if array.dtype.kind in "UT" and isinstance(ids, np.ndarray):
+        return array.astype(object)
+    if array.size == 0:
+        return array.astype(np.int64)
+    if array.dtype == object and all(isinstance(value, str) for value in array):
+        return array
+    if array.dtype.kind in "UO":
+        raise InputError("ids must be all integers or all strings")
+    raise InputError(f"ids must be integers or strings, not {array.dtype.name} values")
+
+
+def _in_kind(ids: NDArray[Any], text: bool) -> NDArray[Any]:
+    """The same ids as text or as integers, so that the 7 of one file meets the "7" of another."""
+    if text:
+        return np.array([str(i) for i in ids], dtype=object)
+    return np.array([_int_or_absent(i) for i in ids], dtype=np.int64)
+
+
+def _int_or_absent(text: str) -> int:
+    """The integer a text spells, or a number that is no id, for a text that spells none."""
+    absent = int(np.iinfo(np.int64).min)
+    try:
+        number = int(text)
+    except ValueError:
+        return absent
+    return number if str(number) == text.strip() and abs(number) < 2**63 else absent
+
+
+@dataclass(frozen=True, eq=False)
+class Interactions:
+    """Unique (user, item) pairs in CSR form by user, each user's items in the order they came.
+
+    ``items[indptr[u]:indptr[u + 1]]`` are user ``u``'s items, oldest first if ``ordered``.
+    Build one with :func:`densirank.read` or :meth:`from_pairs`; both check everything once, and
+    what lies behind them trusts it.
+
+    >>> clicks = Interactions.from_pairs(["ann", "bob", "ann"], ["tea", "tea", "jam"])
+    >>> clicks
+    Interactions(2 users, 2 items, 3 pairs)
+    >>> clicks.item_ids[0], clicks.items_of(0).tolist()
+    ('jam', [1, 0])
+    """
+
+    indptr: NDArray[np.int64]
+    items: NDArray[np.int32]
+    user_ids: Vocabulary
+    item_ids: Vocabulary
+    timestamps: FloatArray | IntArray | None = None
+    weights: NDArray[np.float32] | None = None
+    ordered: bool = False
+
+    def __post_init__(self) -> None:
+        for array in (self.indptr, self.items, self.timestamps, self.weights):
+            if array is not None:
+                array.flags.writeable = False
+
+    def __repr__(self) -> str:
+        return f"Interactions({self.n_users:,} users, {self.n_items:,} items, {len(self):,} pairs)"
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @classmethod
+    def from_pairs(
+        cls,
+        users: ArrayLike,
+        items: ArrayLike,
+        timestamps: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        *,
+        ordered: bool = False,
+    ) -> Interactions:
+        """Interactions from parallel columns of original ids.
+
+        With ``timestamps`` a user's items are put in order of time (ties keep the given order);
+        ``ordered=True`` says that the rows already stand in that order. A repeated pair counts
+        once: its latest occurrence is kept and its weights are added up. A weight of zero says
+        that there was no interaction: such a pair is left out, though its ids stay known.
+        """
+        user_ids, user_codes = encode(_as_ids(users))
+        item_ids, item_codes = encode(_as_ids(items))
+        return cls.from_codes(
+            user_codes, item_codes, user_ids, item_ids, timestamps, weights, ordered=ordered
+        )
+
+    @classmethod
+    def from_codes(
+        cls,
+        users: IntArray,
+        items: IntArray,
+        user_ids: Vocabulary,
+        item_ids: Vocabulary,
+        timestamps: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        *,
+        ordered: bool = False,
+    ) -> Interactions:
+        """Interactions from indices into vocabularies that are already known."""
+        if len(users) == 0:
+            raise InputError("there are no interactions")
+        if len(users) != len(items):
+            raise InputError(f"there are {len(users)} users but {len(items)} items in the pairs")
+        time = _column(timestamps, "timestamps", len(users))
+        weight = _column(weights, "weights", len(users))
+        if weight is not None and weight.min() <= 0:
+            if weight.min() < 0:
+                row = int(np.argmax(weight < 0)) + 1
+                raise InputError(f"weights must not be negative; row {row} is")
+            some = weight > 0
+            users, items, weight = users[some], items[some], weight[some]
+            time = None if time is None else time[some]
+            if len(users) == 0:
+                raise InputError("there are no interactions: every weight is zero")
+
+        if time is None:
+            order = _stable_order(users, len(user_ids))
+        else:
+            by_time = np.argsort(time, kind="stable")
+            order = by_time[_stable_order(users[by_time], len(user_ids))]
+        users, items = users[order], items[order]
+
+        # Sorting by item, then (stably) by user, brings repeats together, the latest one last.
+        by_item = _stable_order(items, len(item_ids))
+        by_pair = by_item[_stable_order(users[by_item], len(user_ids))]
+        last = np.ones(len(users), dtype=bool)
+        last[:-1] = (np.diff(users[by_pair]) != 0) | (np.diff(items[by_pair]) != 0)
+        keep = np.zeros(len(users), dtype=bool)
+        keep[by_pair[last]] = True
+        summed = None
+        if weight is not None:
+            starts = np.concatenate(([0], np.flatnonzero(last)[:-1] + 1))
+            totals = np.empty(len(users))
+            totals[by_pair[last]] = np.add.reduceat(weight[order][by_pair].astype(float), starts)
+            if totals[keep].max() > np.finfo(np.float32).max:
+                raise InputError("weights are too large: a pair's sum does not fit 32-bit floats")
+            summed = totals[keep].astype(np.float32)
+
+        counts = np.bincount(users[keep], minlength=len(user_ids))
+        return cls(
+            indptr=np.concatenate(([0], np.cumsum(counts))),
+            items=items[keep].astype(np.int32),
+            user_ids=user_ids,
+            item_ids=item_ids,
+            timestamps=None if time is None else time[order][keep],
+            weights=summed,
+            ordered=ordered or time is not None,
+        )
+
+    @property
+    def n_users(self) -> int:
+        return len(self.user_ids)
+
+    @property
+    def n_items(self) -> int:
+        return len(self.item_ids)
+
+    @cached_property
+    def users(self) -> NDArray[np.int32]:
+        """The user index of every pair, parallel to ``items``."""
+        return np.repeat(np.arange(self.n_users, dtype=np.int32), self.user_counts)
+
+    @cached_property
+    def user_counts(self) -> NDArray[np.int64]:
+        """How many items each user has."""
+        return np.diff(self.indptr)
+
+    @cached_property
+    def item_counts(self) -> NDArray[np.int64]:
+        """How many users each item has: its popularity."""
+        return np.bincount(self.items, minlength=self.n_items)
+
+    @cached_property
+    def positions(self) -> NDArray[np.int64]:
+        """The place of every pair in its user's row: 0 for the first (oldest) item."""
+        return np.arange(len(self)) - np.repeat(self.indptr[:-1], self.user_counts)
+
+    def items_of(self, user: int) -> NDArray[np.int32]:
+        """The item indices of one user, in order."""
+        return self.items[self.indptr[user] : self.indptr[user + 1]]
+
+    def matrix(self) -> sparse.csr_array:
+        """The pairs as a users × items SciPy CSR array of ones (item order in a row is kept).
+
+        Its arrays are its own, since SciPy sorts indices in place when it sees fit.
+        """
+        ones = np.ones(len(self), dtype=np.float32)
+        return sparse.csr_array(
+            (ones, self.items, self.indptr), shape=(self.n_users, self.n_items), copy=True
+        )
+
+    def by_item(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """CSR by item: ``users[indptr[i]:indptr[i + 1]]`` are the users who had item ``i``."""
+        indptr = np.concatenate(([0], np.cumsum(self.item_counts)))
+        return indptr, self.users[_stable_order(self.items, self.n_items)]
+
+    def select(self, keep: NDArray[np.bool_]) -> Interactions:
+        """Only the pairs marked in ``keep``; the vocabularies stay, so indices mean the same."""
+        counts = np.bincount(self.users[keep], minlength=self.n_users)
+        return replace(
+            self,
+            indptr=np.concatenate(([0], np.cumsum(counts))),
+            items=self.items[keep],
+            timestamps=None if self.timestamps is None else self.timestamps[keep],
+            weights=None if self.weights is None else self.weights[keep],
+        )
+
+    def compact(self) -> Interactions:
+        """The same pairs without the ids that have none."""
+        users_kept, items_kept = self.user_counts > 0, self.item_counts > 0
+        new_item = np.cumsum(items_kept, dtype=np.int32) - 1
+        return replace(
+            self,
+            indptr=np.concatenate(([0], np.cumsum(self.user_counts[users_kept]))),
+            items=new_item[self.items].astype(np.int32, copy=False),
+            user_ids=Vocabulary.from_sorted(self.user_ids.ids[users_kept]),
+            item_ids=Vocabulary.from_sorted(self.item_ids.ids[items_kept]),
+        )
+
+    def pairs(self) -> Iterable[tuple[int | str, int | str]]:
+        """Every (user id, item id), in the ids the data came with."""
+        users, items = self.user_ids.ids[self.users], self.item_ids.ids[self.items]
+        return zip(users.tolist(), items.tolist(), strict=True)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over the sorted pairs of original ids, whatever order they came in."""
+        digest = hashlib.sha256()
+        in_item_order = _stable_order(self.items, self.n_items)
+        order = in_item_order[_stable_order(self.users[in_item_order], self.n_users)]
+        for vocabulary, codes in ((self.user_ids, self.users), (self.item_ids, self.items)):
+            for start in range(0, len(order), 1_000_000):
+                ids = vocabulary.ids[codes[order[start : start + 1_000_000]]]
+                digest.update("\n".join(map(str, ids.tolist())).encode())
+                digest.update(b"\n")
+        return digest.hexdigest()
+
+
+def encode(ids: NDArray[Any]) -> tuple[Vocabulary, NDArray[np.int64]]:
+    """The vocabulary of a column of ids and the index of each row in it."""
+    if ids.dtype == object:
+        unique, codes = np.unique(ids, return_inverse=True)
+        return Vocabulary.from_sorted(unique), codes
+    if len(ids) == 0:
+        return Vocabulary.from_sorted(ids), ids
+    low, high = int(ids.min()), int(ids.max())
+    if high - low > 4 * len(ids):
+        unique, codes = np.unique(ids, return_inverse=True)
+        return Vocabulary.from_sorted(unique), codes
+    present = np.zeros(high - low + 1, dtype=bool)
+    present[ids - low] = True
+    code_of = np.cumsum(present) - 1
+    return Vocabulary.from_sorted(np.flatnonzero(present) + low), code_of[ids - low]
+
+
+def _column(values: ArrayLike | None, name: str, length: int) -> NDArray[Any] | None:
+    """A numeric column beside the pairs, checked: right length, all finite."""
+    if values is None:
+        return None
+    array = np.asarray(values)
+    if array.dtype.kind == "M":
+        if np.isnat(array).any():
+            row = int(np.argmax(np.isnat(array))) + 1
+            raise InputError(f"{name} must not be missing; row {row} is")
+        array = array.astype("datetime64[us]").astype(np.int64)
+    if len(array) != length:
+        raise InputError(f"there are {length} pairs but {len(array)} {name}")
+    if array.dtype.kind not in "iuf":
+        raise InputError(f"{name} must be numbers, not {array.dtype.name} values")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        row = int(np.argmin(np.isfinite(array))) + 1
+        raise InputError(f"{name} must be finite; row {row} is not")
+    return array
+
+
+def _stable_order(codes: IntArray, size: int) -> NDArray[np.int64]:
+    """The stable order that sorts small integers, by counting (linear in their number).
+
+    SciPy turns CSR to CSC with a counting sort; a matrix with one entry a row makes it a sorter.
+    """
+    n = len(codes)
+    one_a_row = sparse.csr_array(
+        (np.ones(n, dtype=np.int8), codes, np.arange(n + 1)), shape=(n, max(size, 1))
+    )
+    order: NDArray[np.int64] = one_a_row.tocsc().indices.astype(np.int64, copy=False)
+    return order

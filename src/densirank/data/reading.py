@@ -1,0 +1,186 @@
+"""The door: whatever interactions come in, files, frames, matrices or pairs, they enter here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from densirank.data.columns import Columns
+from densirank.data.interactions import Interactions, Vocabulary
+from densirank.data.textform import read_text_form
+from densirank.errors import InputError
+
+FORMATS = {
+    ".txt": "text",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".inter": "inter",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+}
+_COLUMNS = {"user_column", "item_column", "timestamp_column", "weight_column"}
+_MEANINGFUL: dict[str, set[str]] = {
+    "text": {"format"},
+    "csv": {"format", "header"} | _COLUMNS,
+    "tsv": {"format", "header"} | _COLUMNS,
+    "inter": {"format"} | _COLUMNS,
+    "parquet": {"format"} | _COLUMNS,
+    "jsonl": {"format"} | _COLUMNS,
+    "frame": _COLUMNS,
+    "matrix": {"shape"},
+    "pairs": set(),
+}
+_FRAMES = {
+    ("polars", "DataFrame"),
+    ("polars", "LazyFrame"),
+    ("pandas", "DataFrame"),
+    ("pyarrow", "Table"),
+}
+
+
+def read(
+    source: Any,
+    *,
+    user_column: str | None = None,
+    item_column: str | None = None,
+    timestamp_column: str | None = None,
+    weight_column: str | None = None,
+    ordered: bool | None = None,
+    format: str | None = None,
+    header: bool = True,
+    allow_empty_users: bool = False,
+    shape: tuple[int, int] | None = None,
+) -> Interactions:
+    """Interactions from wherever they are kept.
+
+    ``source`` may be a path, a polars, pandas or pyarrow table, a users × items SciPy matrix, or
+    an iterable of (user, item) pairs. A path's suffix says what the file holds: ``.txt`` (one line
+    a user: ``user item item …``), ``.csv``, ``.tsv``, ``.parquet``, ``.jsonl`` or RecBole's
+    ``.inter``; ``.gz`` may follow a text one, and ``format`` overrules the suffix.
+
+    Columns with the usual names are found by themselves; the options name others, and an empty
+    string says "none" (``weight_column=""`` ignores ratings). Without a header (``header=False``)
+    the first column is the user and the second the item, and others are named by their number, as
+    in ``timestamp_column="4"``.
+
+    ``ordered`` says whether each user's items stand in order of time. If it is not given they do
+    where there are timestamps (by which they are sorted) and in the text form, and nowhere else.
+
+    ``allow_empty_users`` lets a text form have users without items. ``shape`` is what a matrix
+    should measure, users × items; a transposed one is found out by it.
+
+    >>> read([("ann", "tea"), ("bob", "tea"), ("ann", "jam")])
+    Interactions(2 users, 2 items, 3 pairs)
+    >>> read(sparse.csr_array([[1, 0, 1], [0, 0, 1]]), shape=(2, 3))
+    Interactions(2 users, 3 items, 3 pairs)
+    """
+    columns = Columns(user_column, item_column, timestamp_column, weight_column)
+    options = {"format": format, "header": None if header else False, "shape": shape}
+    given = {option for option, value in options.items() if value is not None}
+    given |= {f"{role}_column" for role in columns.named()}
+    kind = _kind_of(source, format)
+    if useless := given - _MEANINGFUL[kind]:
+        raise InputError(f"{' and '.join(sorted(useless))} cannot be used with {kind} input")
+
+    if kind == "text":
+        data = read_text_form(source, allow_empty_users=allow_empty_users)
+    elif kind == "matrix":
+        data = _from_matrix(source, shape)
+    elif kind == "pairs":
+        data = _from_pairs(source)
+    else:
+        from densirank.data import tables  # brings polars with it, which the rest does not need
+
+        if kind == "frame":
+            data = tables.read_frame(source, columns)
+        else:
+            data = tables.read_table(Path(source), kind, columns, header=header)
+    return data if ordered is None else replace(data, ordered=ordered)
+
+
+def _kind_of(source: Any, format: str | None) -> str:
+    if isinstance(source, str | PathLike):
+        if format is not None and format not in FORMATS.values():
+            known = ", ".join(dict.fromkeys(FORMATS.values()))
+            raise InputError(f"there is no format {format!r}; the formats are: {known}")
+        return format or _format_of(Path(source))
+    if _is_frame(source):
+        return "frame"
+    return "matrix" if sparse.issparse(source) else "pairs"
+
+
+def _format_of(path: Path) -> str:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes[-1:] == [".gz"]:
+        suffixes.pop()
+    last = suffixes[-1] if suffixes else ""
+    if last in FORMATS:
+        return FORMATS[last]
+    if not path.exists():
+        raise InputError(f"there is no file {path}")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; a file was expected")
+    known = ", ".join(FORMATS)
+    raise InputError(f"{path}: the suffix {last!r} is not one of {known}; say what it is by format")
+
+
+def _is_frame(source: object) -> bool:
+    """Whether this is a data frame, found out without importing the libraries that make them."""
+    kinds = {(kind.__module__.split(".")[0], kind.__name__) for kind in type(source).__mro__}
+    return not kinds.isdisjoint(_FRAMES)
+
+
+def _from_matrix(matrix: Any, shape: tuple[int, int] | None) -> Interactions:
+    """Rows are users and columns items; all of both are kept, also those without any entry."""
+    if matrix.ndim != 2:
+        raise InputError("a matrix must have two dimensions: users × items")
+    n_users, n_items = matrix.shape
+    if shape is not None and (n_users, n_items) != shape:
+        hint = ": is it transposed?" if (n_items, n_users) == shape else ""
+        raise InputError(
+            f"the matrix is {n_users} × {n_items}, expected users × items = "
+            f"{shape[0]} × {shape[1]}{hint}"
+        )
+    csr = sparse.csr_array(matrix)
+    if csr.dtype.kind not in "biuf":
+        raise InputError(f"the matrix holds {csr.dtype} values where numbers were expected")
+    users = np.repeat(np.arange(n_users), np.diff(csr.indptr))
+    values = csr.data.astype(np.float64)
+    bad = ~np.isfinite(values) | (values < 0)
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise InputError(
+            f"the matrix holds {values[at]} in row {users[at]}, column {csr.indices[at]}; "
+            "values must be finite and not negative"
+        )
+    data = Interactions.from_codes(
+        users,
+        csr.indices,
+        Vocabulary.from_sorted(np.arange(n_users)),
+        Vocabulary.from_sorted(np.arange(n_items)),
+        weights=values,
+    )
+    all_ones = data.weights is not None and bool((data.weights == 1).all())
+    return replace(data, weights=None) if all_ones else data
+
+
+def _from_pairs(source: Any) -> Interactions:
+    if isinstance(source, np.ndarray) and source.ndim == 2 and source.shape[1] == 2:
+        return Interactions.from_pairs(source[:, 0], source[:, 1])
+    if not isinstance(source, Iterable):
+        raise InputError(f"cannot read interactions from {type(source).__name__}")
+    users, items = [], []
+    for number, pair in enumerate(source, start=1):
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise InputError(f"element {number} is {pair!r}, not a (user, item) pair")
+        users.append(pair[0])
+        items.append(pair[1])
+    return Interactions.from_pairs(users, items)

@@ -1,0 +1,145 @@
+"""Holding interactions back: each user's last ones, random ones, or all after a moment.
+
+Every split gives ``(train, held_out)`` over the same vocabularies: indices mean the same in both.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from densirank.data.interactions import Interactions
+from densirank.errors import InputError
+
+Split = tuple[Interactions, Interactions]
+
+
+def split_last_fraction(data: Interactions, fraction: float) -> Split:
+    """Hold out the last part of every user's items: what a recommender will have to foretell.
+
+    The share of each user is rounded, but every user with two items or more gives at least one
+    and keeps at least one; a user's only item stays in train.
+
+    >>> data = Interactions.from_pairs([0] * 5 + [1], [3, 1, 4, 0, 2, 2], ordered=True)
+    >>> train, held_out = split_last_fraction(data, 0.4)
+    >>> train.items_of(0).tolist(), held_out.items_of(0).tolist(), held_out.items_of(1).tolist()
+    ([3, 1, 4], [0, 2], [])
+    """
+    return _split_last(data, _share(data, fraction))
+
+
+def split_last_n(data: Interactions, n: int) -> Split:
+    """Hold out every user's last ``n`` items, leaving each user at least one.
+
+    >>> data = Interactions.from_pairs([0, 0, 0], [7, 8, 9], ordered=True)
+    >>> [part.item_ids[i] for part in split_last_n(data, 1) for i in part.items_of(0)]
+    [7, 8, 9]
+    """
+    if n < 1:
+        raise InputError(f"at least one item a user must be held out, not {n}")
+    return _split_last(data, np.minimum(n, _spare(data)))
+
+
+def split_random_fraction(data: Interactions, fraction: float, seed: int) -> Split:
+    """Hold out as many items of every user as :func:`split_last_fraction`, but random ones.
+
+    >>> data = Interactions.from_pairs([0, 0, 0, 0], [6, 7, 8, 9])
+    >>> [len(part) for part in split_random_fraction(data, 0.25, seed=1)]
+    [3, 1]
+    """
+    held_counts = _share(data, fraction)
+    lots = np.random.default_rng(seed).random(len(data))
+    drawn = np.empty(len(data), dtype=np.int64)  # each pair's place in its user's row, shuffled
+    drawn[np.lexsort((lots, data.users))] = data.positions
+    return _split(data, drawn < held_counts[data.users])
+
+
+def split_at_time(data: Interactions, timestamp: float) -> Split:
+    """Hold out all that happened at ``timestamp`` or later, as if the model were trained then.
+
+    >>> data = Interactions.from_pairs([0, 0, 1], [5, 6, 5], timestamps=[10, 20, 30])
+    >>> [len(part) for part in split_at_time(data, 20)]
+    [1, 2]
+    """
+    if data.timestamps is None:
+        raise InputError("these interactions have no timestamps, so they cannot be split at a time")
+    later = data.timestamps >= timestamp
+    if later.all() or not later.any():
+        first, last = data.timestamps.min(), data.timestamps.max()
+        raise InputError(
+            f"the time {timestamp} splits nothing: the data runs from {first} to {last}"
+        )
+    return _split(data, later)
+
+
+def validation_split(
+    data: Interactions,
+    fraction: float = 0.2,
+    how: Literal["last", "random"] | None = None,
+    seed: int = 0,
+) -> Split:
+    """Hold items out to choose settings by: each user's last ones if the order is known.
+
+    Settings that look best on random items can be the wrong ones for the items that come next, so
+    ``how`` is ``"last"`` wherever the data is ordered, unless it is given.
+
+    >>> data = Interactions.from_pairs([0, 0, 0], [7, 8, 9], ordered=True)
+    >>> validation_split(data, 0.3)[1].item_ids[2]
+    9
+    """
+    how = how or ("last" if data.ordered else "random")
+    if how == "last":
+        return split_last_fraction(data, fraction)
+    if how == "random":
+        return split_random_fraction(data, fraction, seed)
+    raise InputError(f"a validation split is 'last' or 'random', not {how!r}")
+
+
+def k_core(data: Interactions, k: int) -> Interactions:
+    """The largest part in which every user has ``k`` items and every item ``k`` users, or more.
+
+    >>> k_core(Interactions.from_pairs([0, 0, 1, 1, 2], [5, 6, 5, 6, 6]), 2)
+    Interactions(2 users, 2 items, 4 pairs)
+    """
+    keep = np.ones(len(data), dtype=bool)
+    while True:
+        users = np.bincount(data.users[keep], minlength=data.n_users) >= k
+        items = np.bincount(data.items[keep], minlength=data.n_items) >= k
+        stays = keep & users[data.users] & items[data.items]
+        if stays.sum() == keep.sum():
+            break
+        keep = stays
+    if not keep.any():
+        raise InputError(f"no users and items are left that have {k} of each other")
+    return data.select(keep).compact()
+
+
+def _spare(data: Interactions) -> NDArray[np.int64]:
+    """How many items each user can give away and still have one."""
+    return np.maximum(data.user_counts - 1, 0)
+
+
+def _share(data: Interactions, fraction: float) -> NDArray[np.int64]:
+    if not 0 < fraction < 1:
+        raise InputError(f"the fraction held out must lie between 0 and 1, not be {fraction}")
+    rounded = np.floor(data.user_counts * fraction + 0.5).astype(np.int64)
+    shares: NDArray[np.int64] = np.minimum(np.maximum(rounded, 1), _spare(data))
+    return shares
+
+
+def _split_last(data: Interactions, held_counts: NDArray[np.int64]) -> Split:
+    if not data.ordered:
+        raise InputError(
+            "the last items cannot be held out: it is not known in which order they came "
+            "(give timestamps, or ordered=True if the rows stand in order of time)"
+        )
+    kept_counts = data.user_counts - held_counts
+    return _split(data, data.positions >= kept_counts[data.users])
+
+
+def _split(data: Interactions, held: NDArray[np.bool_]) -> Split:
+    if not held.any():
+        raise InputError("nothing can be held out: no user has more than one item")
+    return data.select(~held), data.select(held)

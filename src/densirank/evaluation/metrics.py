@@ -1,0 +1,112 @@
+"""Ranking metrics over the whole catalogue, in one pass over the users.
+
+Definitions, since libraries differ. With n_u test items and the list cut at k:
+recall = hits / n_u; precision = hits / k; nDCG has binary gains, discount 1/log2(rank + 1) and the
+ideal of min(k, n_u) hits; MAP sums the precision at each hit and divides by n_u; MRR is
+1 / (rank of the first hit); the hit rate is the share of users with a hit. Each is a mean over
+the users with test items. Coverage is the share of the catalogue in at least one list, and the
+mean popularity that of the listed items in the training data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from densirank.csr import Rows
+from densirank.ranking.topk import Lists
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The metrics of every user, and of the lists as a whole."""
+
+    k: int
+    users: NDArray[np.int64]
+    per_user: dict[str, Floats]
+    coverage: float
+    mean_popularity: float
+
+    def summary(self) -> dict[str, Any]:
+        """The means under the names people look for: ``recall@20``, ``ndcg@20``, …, ``users``."""
+        means = {f"{name}@{self.k}": float(values.mean()) for name, values in self.per_user.items()}
+        return means | {
+            f"coverage@{self.k}": self.coverage,
+            f"popularity@{self.k}": self.mean_popularity,
+            "users": len(self.users),
+        }
+
+
+def evaluate(
+    lists: Iterable[Lists],
+    relevant: Rows,
+    n_relevant: Tensor,
+    popularity: Tensor,
+    k: int,
+) -> Evaluation:
+    """Compare lists with the test items of their users.
+
+    ``relevant`` has each user's test items (as far as the model knows them) and ``n_relevant``
+    how many there are in all: an item the model cannot know is an item it missed.
+    """
+    blocks: list[dict[str, Tensor]] = []
+    users: list[Tensor] = []
+    listed = torch.zeros_like(popularity, dtype=torch.bool)
+    popularity_sum, n_listed = 0.0, 0
+    for block in lists:
+        hits = _hits(block, relevant, len(popularity))
+        blocks.append(_per_user(hits, n_relevant[block.users], k))
+        users.append(block.users)
+        shown = block.items[block.items >= 0]
+        listed[shown] = True
+        popularity_sum += float(popularity[shown].sum(dtype=torch.float64))
+        n_listed += len(shown)
+    names = blocks[0] if blocks else {}
+    return Evaluation(
+        k=k,
+        users=torch.cat(users).cpu().numpy() if users else np.empty(0, np.int64),
+        per_user={name: torch.cat([b[name] for b in blocks]).cpu().numpy() for name in names},
+        coverage=float(listed.double().mean()),
+        mean_popularity=popularity_sum / max(1, n_listed),
+    )
+
+
+def _hits(lists: Lists, relevant: Rows, n_items: int) -> Tensor:
+    """Which listed items are test items of their user, (users, k) of booleans."""
+    own = relevant.take(lists.users)
+    keys = (own.row_of_entry * n_items + own.columns).sort().values
+    rows = torch.arange(len(lists.users), device=lists.items.device).unsqueeze(1)
+    wanted = rows * n_items + lists.items
+    if len(keys) == 0:
+        return torch.zeros_like(wanted, dtype=torch.bool)
+    found = keys[torch.searchsorted(keys, wanted).clamp_(max=len(keys) - 1)] == wanted
+    return found & (lists.items >= 0)
+
+
+def _per_user(hits: Tensor, n_relevant: Tensor, k: int) -> dict[str, Tensor]:
+    """Every metric of every user, from the hits of their lists."""
+    gains = hits.double()
+    n_relevant = n_relevant.double()
+    ranks = torch.arange(1, hits.shape[1] + 1, device=hits.device, dtype=torch.float64)
+    discounts = 1 / torch.log2(ranks + 1)
+    ideal_ranks = torch.arange(1, k + 1, device=hits.device, dtype=torch.float64)
+    ideal = (1 / torch.log2(ideal_ranks + 1)).cumsum(0)
+    ideal_hits = n_relevant.clamp(min=1, max=k).long()
+    n_hits = gains.sum(dim=1)
+    precision_at_hits = (gains.cumsum(dim=1) / ranks * gains).sum(dim=1)
+    return {
+        "recall": n_hits / n_relevant,
+        "precision": n_hits / k,
+        "ndcg": (gains * discounts).sum(dim=1) / ideal[ideal_hits - 1],
+        "map": precision_at_hits / n_relevant,
+        "mrr": (gains / ranks).amax(dim=1),
+        "hit_rate": (n_hits > 0).double(),
+    }

@@ -1,0 +1,50 @@
+"""What a model is to the rest of the library: vectors to be trained, clipped and penalised."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+INITIAL_SCALE = 0.1
+"""Standard deviation of the vectors before training."""
+
+
+class Model(nn.Module):
+    """A score f_u(i) = e_u · e_i, however the vectors come about."""
+
+    def vectors(self) -> tuple[Tensor, Tensor]:
+        """(user vectors, item vectors), each (count, dim), as functions of the parameters."""
+        raise NotImplementedError
+
+    def clip_(self, max_norm: float) -> None:
+        """Norm clipping: bring every trainable vector back to ‖e‖ ≤ n̄, in place."""
+        raise NotImplementedError
+
+    def regularised(self, users: Tensor, items: Tensor) -> Tensor:
+        """The L2 term of the objective for a batch, Eq. (pde-obj), without its weight λ."""
+        raise NotImplementedError
+
+
+class Factorisation(Model):
+    """One trainable vector for every user and every item; subclasses say what becomes of them."""
+
+    def __init__(self, n_users: int, n_items: int, dim: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.user_table = nn.Parameter(
+            INITIAL_SCALE * torch.randn(n_users, dim, generator=generator)
+        )
+        self.item_table = nn.Parameter(
+            INITIAL_SCALE * torch.randn(n_items, dim, generator=generator)
+        )
+
+    @torch.no_grad()
+    def clip_(self, max_norm: float) -> None:
+        for table in (self.user_table, self.item_table):
+            norms = torch.linalg.vector_norm(table, dim=1, keepdim=True)
+            table.mul_((max_norm / norms).clamp_(max=1))
+
+    def regularised(self, users: Tensor, items: Tensor) -> Tensor:
+        """½ (mean ‖e_u‖² over the batch's users + mean ‖e_i‖² over its items)."""
+        user_part = self.user_table.index_select(0, users).square().sum() / len(users)
+        item_part = self.item_table.index_select(0, items).square().sum() / len(items)
+        return (user_part + item_part) / 2

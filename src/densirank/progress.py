@@ -1,0 +1,57 @@
+"""Training as a person watches it: a bar with the loss, the validation metric and the time left."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from densirank.training.callbacks import Report
+
+PLAIN_LINE_EVERY = 50
+"""Where there is no terminal, one line after about so many iterations."""
+
+
+class ProgressBar:
+    """A callback of the trainer; a bar on a terminal, now and then a line elsewhere."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._validation = ""
+        self._last_line = 0
+        self._progress = Progress(
+            TextColumn("training"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[status]}"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._progress.add_task("training", total=None, status="")
+
+    def __enter__(self) -> ProgressBar:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+    def __call__(self, report: Report) -> None:
+        if report.validation is not None:
+            self._validation = f"  nDCG@20 {report.validation:.4f}"
+        status = f"loss {report.loss:.4f}{self._validation}"
+        self._progress.update(
+            self._task, completed=report.iteration, total=report.iterations, status=status
+        )
+        due = report.iteration - self._last_line >= PLAIN_LINE_EVERY
+        if not self._console.is_terminal and (due or report.validation is not None):
+            self._last_line = report.iteration
+            self._console.print(f"iteration {report.iteration}/{report.iterations}  {status}")

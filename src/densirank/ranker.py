@@ -1,0 +1,370 @@
+"""The estimator people use: fit, recommend, similar_items, evaluate, save."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from densirank.csr import Rows
+from densirank.data.interactions import Interactions, Vocabulary
+from densirank.data.reading import read
+from densirank.data.splitting import validation_split
+from densirank.errors import InputError
+from densirank.evaluation.metrics import Evaluation, evaluate
+from densirank.methods import method_named
+from densirank.models import MODELS
+from densirank.ranking.scores import VectorScorer
+from densirank.ranking.topk import top_k
+from densirank.risks import RISKS
+from densirank.settings import SettingOverrides
+from densirank.storage import StoredModel, load_model, save_model
+from densirank.training.batches import BatchSampler
+from densirank.training.callbacks import Callback
+from densirank.training.checkpoint import Checkpoint
+from densirank.training.trainer import Outcome, Validate, train
+
+if TYPE_CHECKING:
+    import polars as pl
+
+VALIDATION_K = 20
+"""Early stopping looks at nDCG at this depth."""
+
+Ids = int | str | Sequence[int] | Sequence[str] | NDArray[Any]
+
+
+class Ranker:
+    """Learns p(i|u), the probability that a person's next item is i, and ranks by it.
+
+    ``method`` is a name from :data:`densirank.METHODS`; settings left out take its defaults.
+
+    >>> from densirank import Ranker
+    >>> log = [(user, item) for user in range(8) for item in range(8) if (user + item) % 2 == 0]
+    >>> ranker = Ranker(dim=8, iterations=20, device="cpu").fit(log[1:])
+    >>> ranker.recommend(0, k=1)["item_id"].to_list()   # the even item user 0 has not had
+    [0]
+    """
+
+    def __init__(
+        self,
+        method: str = "wd-lgcn",
+        *,
+        seed: int = 0,
+        device: str = "auto",
+        **settings: Unpack[SettingOverrides],
+    ) -> None:
+        self.method = method_named(method)
+        self.settings = self.method.settings(**settings)
+        self.seed = seed
+        self.device = device
+
+    def __repr__(self) -> str:
+        return f"Ranker(method={self.method.name!r}, seed={self.seed})"
+
+    # --- fitting -----------------------------------------------------------------------------
+
+    def fit(
+        self,
+        interactions: Any,
+        valid: Any = None,
+        *,
+        valid_split: Literal["last", "random"] | None = None,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_seconds: float = 30.0,
+    ) -> Self:
+        """Train on interactions, or on anything :func:`densirank.read` takes.
+
+        ``valid`` is a fraction of each user's items to hold out (the last ones where an order is
+        known, random ones otherwise; ``valid_split`` says which), or interactions of their own.
+        With it, training stops early on nDCG@20 and the best iterate is kept; without it, it runs
+        for ``iterations`` steps. ``checkpoint`` is a file to save the run to now and then; if it
+        is there already, the run it holds is continued.
+        """
+        data = _as_interactions(interactions)
+        device = resolve_device(self.device)
+        train_part, held_out = self._hold_out(data, valid, valid_split)
+        generator = torch.Generator().manual_seed(self.seed)
+        model = MODELS[self.method.model](train_part, self.settings, generator).to(device)
+
+        self.interactions_ = data
+        if self.method.risk is None:
+            with torch.no_grad():
+                self.scorer_ = VectorScorer(*model.vectors())
+            self.training_: dict[str, Any] = {}
+            return self
+        outcome = train(
+            model,
+            RISKS[self.method.risk],
+            BatchSampler(
+                train_part,
+                self.settings.users_per_batch,
+                self.settings.candidates,
+                self.seed,
+                device,
+            ),
+            self.settings,
+            None if held_out is None else _validator(train_part, held_out, device),
+            callbacks,
+            self._checkpoint(checkpoint, checkpoint_seconds, data, valid, valid_split),
+        )
+        self.scorer_ = VectorScorer(outcome.user_vectors, outcome.item_vectors)
+        self.training_ = _training_record(outcome)
+        return self
+
+    def _hold_out(
+        self, data: Interactions, valid: Any, how: Literal["last", "random"] | None
+    ) -> tuple[Interactions, Interactions | None]:
+        if valid is None:
+            return data, None
+        if isinstance(valid, float):
+            return validation_split(data, valid, how, self.seed)
+        return data, _as_interactions(valid)
+
+    def _checkpoint(
+        self,
+        path: str | PathLike[str] | None,
+        every_seconds: float,
+        data: Interactions,
+        valid: Any,
+        valid_split: str | None,
+    ) -> Checkpoint | None:
+        if path is None:
+            return None
+        held_out = valid.fingerprint if isinstance(valid, Interactions) else valid
+        run = {
+            "method": self.method.name,
+            "seed": self.seed,
+            "data": data.fingerprint,
+            "validation data": held_out,
+            "validation split": valid_split,
+            **self.settings.to_json(),
+        }
+        return Checkpoint(Path(path), run, every_seconds)
+
+    # --- use ---------------------------------------------------------------------------------
+
+    def recommend(
+        self,
+        users: Ids | None = None,
+        k: int = 10,
+        *,
+        filter_seen: bool = True,
+        items: Ids | None = None,
+        exclude: Ids | None = None,
+    ) -> pl.DataFrame:
+        """The best ``k`` items of each user: ``user_id, item_id, score, probability, rank``.
+
+        ``users`` is an id, several, or None for everybody; ``items`` restricts the catalogue and
+        ``exclude`` takes items out of it. The probability is p(i|u) over what could have been
+        listed. Where fewer than ``k`` items are left, there are fewer rows.
+        """
+        import polars as pl
+
+        _check_k(k)
+        data, scorer = self.interactions_, self.scorer_
+        wanted = np.arange(data.n_users) if users is None else _known(data.user_ids, users, "user")
+        blocks = top_k(
+            scorer,
+            torch.from_numpy(wanted).to(scorer.device),
+            k,
+            seen=Rows.of(data, scorer.device) if filter_seen else None,
+            allowed=self._item_indices(items),
+            excluded=self._item_indices(exclude),
+            with_normaliser=True,
+        )
+        frames = []
+        for lists in blocks:
+            there = lists.items >= 0
+            rows, places = there.nonzero(as_tuple=True)
+            assert lists.log_normaliser is not None
+            log_probability = lists.scores - lists.log_normaliser.unsqueeze(1)
+            frames.append(
+                pl.DataFrame(
+                    {
+                        "user_id": _id_series(data.user_ids, lists.users[rows]),
+                        "item_id": _id_series(data.item_ids, lists.items[there]),
+                        "score": lists.scores[there].cpu().numpy(),
+                        "probability": log_probability[there].exp().cpu().numpy(),
+                        "rank": (places + 1).cpu().numpy(),
+                    }
+                )
+            )
+        return pl.concat(frames)
+
+    def similar_items(self, item: int | str, k: int = 10) -> pl.DataFrame:
+        """The ``k`` items of the most similar direction (cosine): ``item_id, score, rank``."""
+        import polars as pl
+
+        _check_k(k)
+        (index,) = _known(self.interactions_.item_ids, item, "item")
+        vectors = torch.nn.functional.normalize(self.scorer_.item_vectors, dim=1)
+        cosines = VectorScorer(vectors[index : index + 1], vectors)
+        itself = torch.tensor([index], device=vectors.device)
+        (lists,) = top_k(cosines, torch.zeros_like(itself), k, excluded=itself)
+        there = lists.items >= 0
+        return pl.DataFrame(
+            {
+                "item_id": _id_series(self.interactions_.item_ids, lists.items[there]),
+                "score": lists.scores[there].cpu().numpy(),
+                "rank": np.arange(1, int(there.sum()) + 1),
+            }
+        )
+
+    def evaluate(self, test: Any, k: int = 20) -> dict[str, Any]:
+        """Metrics at ``k`` over the users of ``test``, ranking all items they have not had.
+
+        Test users the model does not know cannot be ranked for: they are left out and counted in
+        ``unknown_users``. Test items it does not know are missed items, counted in
+        ``unknown_items``.
+        """
+        test = _as_interactions(test)
+        known_users = self.interactions_.user_ids.indices(test.user_ids.ids[test.user_counts > 0])
+        known_items = self.interactions_.item_ids.indices(test.item_ids.ids[test.item_counts > 0])
+        return self.evaluation(test, k).summary() | {
+            "unknown_users": int((known_users < 0).sum()),
+            "unknown_items": int((known_items < 0).sum()),
+        }
+
+    def evaluation(self, test: Any, k: int = 20) -> Evaluation:
+        """The same as :meth:`evaluate`, with every metric of every user."""
+        _check_k(k)
+        test = _as_interactions(test)
+        data = self.interactions_
+        users = data.user_ids.indices(test.user_ids.ids)[test.users]
+        items = data.item_ids.indices(test.item_ids.ids)[test.items]
+        if (users < 0).all():
+            raise InputError("none of the test users is known to the model")
+        return _evaluate(self.scorer_, data, users, items, k)
+
+    # --- keeping -----------------------------------------------------------------------------
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write the fitted ranker to a folder that :func:`densirank.load` reads."""
+        save_model(
+            Path(folder),
+            StoredModel(
+                self.method.name,
+                self.settings,
+                self.seed,
+                self.interactions_,
+                self.scorer_,
+                self.training_,
+            ),
+        )
+
+    def _item_indices(self, ids: Ids | None) -> Tensor | None:
+        if ids is None:
+            return None
+        indices = _known(self.interactions_.item_ids, ids, "item")
+        return torch.from_numpy(indices).to(self.scorer_.device)
+
+
+def load(folder: str | PathLike[str], device: str = "auto") -> Ranker:
+    """A fitted ranker from the folder it was saved to."""
+    stored = load_model(Path(folder), resolve_device(device))
+    ranker = Ranker(stored.method, seed=stored.seed, device=device)
+    ranker.settings = stored.settings
+    ranker.interactions_ = stored.interactions
+    ranker.scorer_ = stored.scorer
+    ranker.training_ = stored.training
+    return ranker
+
+
+def resolve_device(name: str) -> torch.device:
+    """``auto`` is the GPU where there is one; asking for one that is not there is an error."""
+    if name not in ("auto", "cpu", "cuda"):
+        raise InputError(f"there is no device {name!r}; choose auto, cpu or cuda")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise InputError("no CUDA device can be used here; choose --device cpu (or auto)")
+    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def _as_interactions(source: Any) -> Interactions:
+    return source if isinstance(source, Interactions) else read(source)
+
+
+def _check_k(k: int) -> None:
+    if k < 1:
+        raise InputError(f"k must be at least 1, not {k}")
+
+
+def _known(vocabulary: Vocabulary, ids: Ids, what: str) -> NDArray[np.int64]:
+    """The indices of ids that must all be known."""
+    wanted: ArrayLike = [ids] if isinstance(ids, int | str) else ids
+    indices = vocabulary.indices(wanted)
+    if (indices < 0).any():
+        unknown = [
+            str(i) for i, index in zip(np.asarray(wanted), indices, strict=True) if index < 0
+        ]
+        more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
+        raise InputError(f"the model does not know the {what} {', '.join(unknown[:3])}{more}")
+    return indices
+
+
+def _id_series(vocabulary: Vocabulary, indices: Tensor) -> pl.Series:
+    import polars as pl
+
+    kind = pl.String if vocabulary.is_text else pl.Int64
+    return pl.Series(vocabulary.ids[indices.cpu().numpy()], dtype=kind)
+
+
+def _validator(train_part: Interactions, held_out: Interactions, device: torch.device) -> Validate:
+    """What the trainer calls to learn how well an iterate ranks the held-out items."""
+    users = train_part.user_ids.indices(held_out.user_ids.ids)[held_out.users]
+    items = train_part.item_ids.indices(held_out.item_ids.ids)[held_out.items]
+    if (users < 0).all() or len(users) == 0:
+        raise InputError("the validation data has no user that is in the training data")
+
+    def ndcg(user_vectors: Tensor, item_vectors: Tensor) -> float:
+        scorer = VectorScorer(user_vectors, item_vectors)
+        result = _evaluate(scorer, train_part, users, items, VALIDATION_K)
+        return float(result.per_user["ndcg"].mean())
+
+    return ndcg
+
+
+def _evaluate(
+    scorer: VectorScorer,
+    seen: Interactions,
+    test_users: NDArray[np.int64],
+    test_items: NDArray[np.int64],
+    k: int,
+) -> Evaluation:
+    """Rank everything unseen for the test's known users; -1 marks what the model does not know."""
+    device = scorer.device
+    n_relevant = np.bincount(test_users[test_users >= 0], minlength=seen.n_users)
+    known = (test_users >= 0) & (test_items >= 0)
+    order = np.argsort(test_users[known], kind="stable")
+    counts = np.bincount(test_users[known], minlength=seen.n_users)
+    relevant = Rows(
+        torch.from_numpy(np.concatenate(([0], np.cumsum(counts)))).to(device),
+        torch.from_numpy(test_items[known][order]).to(device),
+    )
+    users = torch.from_numpy(np.flatnonzero(n_relevant)).to(device)
+    return evaluate(
+        top_k(scorer, users, k, seen=Rows.of(seen, device)),
+        relevant,
+        torch.from_numpy(n_relevant).to(device),
+        torch.from_numpy(seen.item_counts).to(device),
+        k,
+    )
+
+
+def _training_record(outcome: Outcome) -> dict[str, Any]:
+    """What is kept of the training beside the vectors: a curve to look at, and how it ended."""
+    return {
+        "iterations": outcome.iterations,
+        "best_iteration": outcome.best_iteration,
+        "best_validation_ndcg@20": outcome.best_validation,
+        "interrupted": outcome.interrupted,
+        "seconds": outcome.reports[-1].seconds if outcome.reports else 0.0,
+        "reports": [asdict(report) for report in outcome.reports],
+    }

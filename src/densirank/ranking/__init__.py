@@ -1,0 +1,1 @@
+"""From vectors to lists: the one path by which anything is ranked."""

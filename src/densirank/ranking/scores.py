@@ -1,0 +1,69 @@
+"""What the ranking path asks of a fitted model: the scores of a block of users over all items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from densirank.csr import Rows
+
+
+class Scorer(Protocol):
+    """Anything that scores the whole catalogue for some users."""
+
+    @property
+    def n_users(self) -> int: ...
+
+    @property
+    def n_items(self) -> int: ...
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def scores(self, users: Tensor) -> Tensor:
+        """f_u(i), (len(users), n_items), a tensor of the caller's own."""
+        ...
+
+
+@dataclass(frozen=True)
+class SparsePart:
+    """Scores that some items of some users have besides the dot product (an item–item filter's)."""
+
+    rows: Rows
+    values: Tensor  # (entries,) parallel to rows.columns
+
+    def add_to(self, scores: Tensor, users: Tensor) -> None:
+        """Add the users' parts to their scores, in place."""
+        indptr, entries = self.rows.entries_of(users)
+        own = Rows(indptr, self.rows.columns[entries])
+        scores[own.row_of_entry, own.columns] += self.values[entries]
+
+
+@dataclass(frozen=True)
+class VectorScorer:
+    """f_u(i) = e_u · e_i and, where a method has one, a sparse part of its own for each user."""
+
+    user_vectors: Tensor  # (users, dim)
+    item_vectors: Tensor  # (items, dim)
+    sparse_part: SparsePart | None = None
+
+    @property
+    def n_users(self) -> int:
+        return len(self.user_vectors)
+
+    @property
+    def n_items(self) -> int:
+        return len(self.item_vectors)
+
+    @property
+    def device(self) -> torch.device:
+        return self.user_vectors.device
+
+    def scores(self, users: Tensor) -> Tensor:
+        scores = self.user_vectors[users] @ self.item_vectors.T
+        if self.sparse_part is not None:
+            self.sparse_part.add_to(scores, users)
+        return scores

@@ -1,0 +1,90 @@
+"""All items × some users → the best k unseen: computed here and nowhere else.
+
+Users go through in blocks whose scores fit a budget in bytes, so memory never grows with
+users × items. Equal scores are ordered by item index, so that a list does not depend on how the
+users were cut into blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from densirank.csr import Rows
+from densirank.ranking.scores import Scorer
+
+BUDGET_BYTES = 256 << 20
+"""Memory for the scores of one block and what ranking makes of them."""
+
+COPIES = 3
+"""Tensors of the size of a block that exist at the same time, at most."""
+
+
+@dataclass(frozen=True)
+class Lists:
+    """The best items of some users, best first; a list that is too short is padded with item -1."""
+
+    users: Tensor  # (users,)
+    items: Tensor  # (users, k) item indices, -1 where there is no item left
+    scores: Tensor  # (users, k) f_u(i); -inf beside -1
+    log_normaliser: Tensor | None  # (users,) log Σ exp f over all rankable items, if asked for
+
+
+def top_k(
+    scorer: Scorer,
+    users: Tensor,
+    k: int,
+    *,
+    seen: Rows | None = None,
+    allowed: Tensor | None = None,
+    excluded: Tensor | None = None,
+    with_normaliser: bool = False,
+    budget_bytes: int = BUDGET_BYTES,
+) -> Iterator[Lists]:
+    """The best ``k`` rankable items of each user, a block of users at a time.
+
+    Rankable is what is ``allowed`` (item indices; None: everything), not ``excluded``, and not
+    among the user's ``seen`` items.
+    """
+    barred = torch.zeros(scorer.n_items, dtype=torch.bool, device=scorer.device)
+    if allowed is not None:
+        barred[:] = True
+        barred[allowed] = False
+    if excluded is not None:
+        barred[excluded] = True
+    any_barred = bool(barred.any())
+
+    for block in torch.split(users, rows_per_block(scorer.n_items, budget_bytes)):
+        scores = scorer.scores(block)
+        if any_barred:
+            scores[:, barred] = -torch.inf
+        if seen is not None:
+            own = seen.take(block)
+            scores[own.row_of_entry, own.columns] = -torch.inf
+        normaliser = torch.logsumexp(scores, dim=1) if with_normaliser else None
+        best, items = _best(scores, min(k, scorer.n_items))
+        yield Lists(block, items.masked_fill(best == -torch.inf, -1), best, normaliser)
+
+
+def rows_per_block(n_items: int, budget_bytes: int) -> int:
+    """How many users' scores may be held at once."""
+    return max(1, budget_bytes // (COPIES * 4 * max(1, n_items)))
+
+
+def _best(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k highest scores of each row and their columns; ties go to the lower column."""
+    n_items = scores.shape[1]
+    best, items = scores.topk(min(k + 1, n_items), dim=1)
+    if k < n_items:
+        # A tie across the cut: topk may have taken any of the equals, so look again, stably.
+        torn = ((best[:, k - 1] == best[:, k]) & (best[:, k] > -torch.inf)).nonzero().squeeze(1)
+        best, items = best[:, :k], items[:, :k]
+        for row in torn.tolist():
+            order = scores[row].argsort(descending=True, stable=True)[:k]
+            best[row], items[row] = scores[row, order], order
+    items, by_item = items.sort(dim=1)
+    best, by_score = best.gather(1, by_item).sort(dim=1, descending=True, stable=True)
+    return best, items.gather(1, by_score)

@@ -1,0 +1,61 @@
+"""The density risks, written as the paper writes them: dense, slow, easy to check.
+
+Training uses :mod:`densirank.risks.fused`, which is tested for equality with this file.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from densirank.risks.positives import Positives
+
+
+def pde_risk(user_vectors: Tensor, item_vectors: Tensor, positives: Positives) -> Tensor:
+    """R̂(f, U_B, I_B), Eq. (risk-estimator): −Ê₊[f] + E_{p_f}[f], p_f a softmax over I_B.
+
+    It is the negative log-likelihood plus KLD(p_f ‖ p0), up to a constant: the log-partition
+    A(f_u), which neither could be without, cancels.
+    """
+    scores = user_vectors @ item_vectors[: positives.n_candidates].T  # (users, candidates)
+    expected = (torch.softmax(scores, dim=1) * scores).sum(dim=1)
+    return (expected - _mean_positive_score(user_vectors, item_vectors, positives)).mean()
+
+
+def wd_risk(user_vectors: Tensor, item_vectors: Tensor, positives: Positives) -> Tensor:
+    """R̂_WD(f, U_B, I_B), Eq. (risk-estimator-ds): p_f lives on the unobserved I_B ∖ I_u⁺.
+
+    A user who has had every candidate leaves nothing to estimate; the second term is then zero.
+    """
+    scores = user_vectors @ item_vectors[: positives.n_candidates].T  # (users, candidates)
+    observed = _observed(positives)
+    empty = observed.all(dim=1, keepdim=True)
+    unobserved_scores = scores.masked_fill(observed & ~empty, -torch.inf)
+    density = torch.softmax(unobserved_scores, dim=1).masked_fill(observed, 0)
+    expected = (density * scores).sum(dim=1)
+    return (expected - _mean_positive_score(user_vectors, item_vectors, positives)).mean()
+
+
+def mle_risk(user_vectors: Tensor, item_vectors: Tensor, positives: Positives) -> Tensor:
+    """Plain softmax maximum likelihood, without the KLD penalty: −Ê₊[f] + log Σ_{I_B} exp f."""
+    scores = user_vectors @ item_vectors[: positives.n_candidates].T  # (users, candidates)
+    log_partition = torch.logsumexp(scores, dim=1)
+    return (log_partition - _mean_positive_score(user_vectors, item_vectors, positives)).mean()
+
+
+def _mean_positive_score(
+    user_vectors: Tensor, item_vectors: Tensor, positives: Positives
+) -> Tensor:
+    """Ê₊[f_u(i)] of each user, (users,)."""
+    scores = (user_vectors[positives.row_of_entry] * item_vectors[positives.columns]).sum(dim=1)
+    sums = scores.new_zeros(len(positives)).index_add(0, positives.row_of_entry, scores)
+    return sums / positives.counts
+
+
+def _observed(positives: Positives) -> Tensor:
+    """Whether a candidate is the user's own positive, (users, candidates) of booleans."""
+    mask = torch.zeros(
+        len(positives), positives.n_candidates, dtype=torch.bool, device=positives.columns.device
+    )
+    mask[positives.among_candidates()] = True
+    return mask

@@ -1,0 +1,184 @@
+"""The density risks in one pass: loss and gradient together, one block of users at a time.
+
+The gradient is closed-form. With p = p_f(·|u) over the candidates and E = E_p[f], the second term
+of the penalised risks has ∂/∂f_u(i) = p_i (1 + f_i − E), and plain likelihood has p_i. So a block
+of scores is made, turned into its own gradient and multiplied out into the vectors' gradients
+while it is in cache: three matrix products, and never users × candidates in memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from densirank.risks.positives import Positives
+
+BLOCK_BYTES = {"cpu": 12 << 20, "cuda": 512 << 20}
+"""Bytes of one block of scores: a fair part of the last-level cache, or of a GPU's memory."""
+
+SAFE_SCORE = 60.0
+"""exp of ±60, and sums of millions of them, are far inside float32: no shift needed below this."""
+
+MASKED = -1e30
+"""A score whose exp is exactly zero while 0 × it stays zero (with −inf that would be NaN)."""
+
+
+def pde_risk(user_vectors: Tensor, item_vectors: Tensor, positives: Positives) -> Tensor:
+    """R̂ of Eq. (risk-estimator); equals :func:`densirank.risks.density.pde_risk`."""
+    return _apply(user_vectors, item_vectors, positives, penalised=True, over_unobserved=False)
+
+
+def wd_risk(user_vectors: Tensor, item_vectors: Tensor, positives: Positives) -> Tensor:
+    """R̂_WD of Eq. (risk-estimator-ds); equals :func:`densirank.risks.density.wd_risk`."""
+    return _apply(user_vectors, item_vectors, positives, penalised=True, over_unobserved=True)
+
+
+def mle_risk(user_vectors: Tensor, item_vectors: Tensor, positives: Positives) -> Tensor:
+    """Softmax maximum likelihood; equals :func:`densirank.risks.density.mle_risk`."""
+    return _apply(user_vectors, item_vectors, positives, penalised=False, over_unobserved=False)
+
+
+def _apply(
+    user_vectors: Tensor,
+    item_vectors: Tensor,
+    positives: Positives,
+    *,
+    penalised: bool,
+    over_unobserved: bool,
+) -> Tensor:
+    loss: Tensor = _OnePass.apply(  # type: ignore[no-untyped-call]
+        user_vectors, item_vectors, positives, penalised, over_unobserved
+    )
+    return loss
+
+
+class _OnePass(torch.autograd.Function):
+    """Computes the gradient on the way forward; backward only scales it."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        user_vectors: Tensor,
+        item_vectors: Tensor,
+        positives: Positives,
+        penalised: bool,
+        over_unobserved: bool,
+    ) -> Tensor:
+        averaging = positives.averaging(len(item_vectors), user_vectors.dtype)
+        mean_positives = averaging @ item_vectors  # (users, dim)
+        share = 1.0 / len(positives)
+        user_gradient = -share * mean_positives
+        item_gradient = -share * (averaging.t() @ user_vectors)
+        second_terms = _second_term(
+            user_vectors,
+            item_vectors[: positives.n_candidates],
+            positives,
+            user_gradient,
+            item_gradient[: positives.n_candidates],
+            penalised=penalised,
+            over_unobserved=over_unobserved,
+        )
+        ctx.save_for_backward(user_gradient, item_gradient)
+        return (second_terms - (user_vectors * mean_positives).sum(dim=1)).mean()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+        user_gradient, item_gradient = ctx.saved_tensors
+        return user_gradient * grad_output, item_gradient * grad_output, None, None, None
+
+
+def _second_term(
+    users: Tensor,
+    candidates: Tensor,
+    positives: Positives,
+    user_gradient: Tensor,
+    candidate_gradient: Tensor,
+    *,
+    penalised: bool,
+    over_unobserved: bool,
+) -> Tensor:
+    """E_p[f] (penalised) or A(f) of each user; adds the gradient of their mean in place."""
+    n_users, n_candidates = len(users), len(candidates)
+    block_rows = _rows_per_block(n_users, n_candidates, users)
+    scores_of_block = users.new_empty(block_rows, n_candidates)
+    density_of_block = torch.empty_like(scores_of_block)
+    terms = users.new_empty(n_users, 1)
+    shifted = _needs_shift(users, candidates)
+    observed = _Observed(positives, block_rows) if over_unobserved else None
+
+    for start in range(0, n_users, block_rows):
+        block = slice(start, min(start + block_rows, n_users))
+        scores = scores_of_block[: block.stop - start]
+        density = density_of_block[: block.stop - start]
+        torch.mm(users[block], candidates.T, out=scores)
+        if observed is not None:
+            observed.mask_(scores, start)
+        top = scores.amax(dim=1, keepdim=True) if shifted else scores.new_zeros(())
+        if shifted:
+            scores.sub_(top)
+        torch.exp(scores, out=density)
+        partition = density.sum(dim=1, keepdim=True)
+        if observed is not None:  # nothing unobserved left: an infinite partition, no density
+            partition.masked_fill_(observed.everything[block], torch.inf)
+
+        if penalised:
+            expected = torch.linalg.vecdot(density, scores).unsqueeze(1) / partition
+            density.mul_(scores.add_(1 - expected))
+            terms[block] = expected + top
+        else:
+            terms[block] = partition.log() + top
+        scale = 1 / (partition * n_users)
+        user_gradient[block].addcmul_(density @ candidates, scale)
+        candidate_gradient.addmm_(density.T, users[block] * scale)
+
+    if observed is not None:
+        terms.masked_fill_(observed.everything, 0)
+    return terms.squeeze(1)
+
+
+class _Observed:
+    """Each user's own positives among the candidates, ready to be masked block by block."""
+
+    def __init__(self, positives: Positives, block_rows: int) -> None:
+        self.rows, self.columns = positives.among_candidates()
+        counts = torch.zeros_like(positives.counts)
+        counts.index_add_(0, self.rows, torch.ones_like(self.rows))
+        self.everything = (counts == positives.n_candidates).unsqueeze(1)  # (users, 1)
+        self._block_rows = block_rows
+        self._bounds = [0, len(self.rows)]
+        if block_rows < len(positives):  # one question to the device, not one a block
+            starts = torch.arange(0, len(positives), block_rows, device=self.rows.device)
+            self._bounds = [*torch.searchsorted(self.rows, starts).tolist(), len(self.rows)]
+
+    def mask_(self, scores: Tensor, first_row: int) -> None:
+        """Give the own positives of the users in a block a score whose exp is zero."""
+        block = first_row // self._block_rows
+        own = slice(self._bounds[block], self._bounds[block + 1])
+        scores[self.rows[own] - first_row, self.columns[own]] = MASKED
+
+
+def _rows_per_block(n_users: int, n_candidates: int, like: Tensor) -> int:
+    """How many users' scores fit the block's bytes: at least one, at most all."""
+    row_bytes = max(1, n_candidates) * like.element_size()
+    return max(1, min(n_users, BLOCK_BYTES[like.device.type] // row_bytes))
+
+
+def _needs_shift(users: Tensor, candidates: Tensor) -> bool:
+    """Whether exp could leave the number range, by Cauchy–Schwarz: |f| ≤ max‖e_u‖ · max‖e_i‖.
+
+    Norm clipping keeps scores small, which saves the CPU two passes over every block. A GPU
+    always shifts: there a pass costs less than asking it for the answer.
+    """
+    if users.device.type != "cpu" or len(users) == 0 or len(candidates) == 0:
+        return True
+    bound = _largest_norm(users) * _largest_norm(candidates)
+    return not float(bound) <= SAFE_SCORE
+
+
+def _largest_norm(vectors: Tensor) -> Tensor:
+    norms: Tensor = torch.linalg.vector_norm(vectors, dim=1)
+    return norms.max()

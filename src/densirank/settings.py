@@ -1,0 +1,128 @@
+"""The hyper-parameters of a fit, and reading them from text.
+
+Run options (device, seed, where to write) are kept apart: they change how a result is reached,
+not what is asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, TypedDict, cast
+
+from densirank.errors import InputError
+
+Candidates = int | Literal["batch", "all"]
+
+
+class SettingOverrides(TypedDict, total=False):
+    """The settings a caller may give; what is left out takes the method's default."""
+
+    dim: int
+    layers: int
+    learning_rate: float
+    l2: float
+    max_norm: float | None
+    users_per_batch: int
+    candidates: Candidates
+    iterations: int
+    patience: int
+    validate_every: int
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is trained and how long; the same keys in Python, ``--set`` and the config file.
+
+    >>> Settings(dim=32).dim
+    32
+    >>> Settings(dim=0)
+    Traceback (most recent call last):
+    densirank.errors.InputError: dim must be a whole number of at least 1, not 0
+    """
+
+    dim: int = 64
+    """Length d of the vectors."""
+    layers: int = 3
+    """Propagation layers K of LightGCN."""
+    learning_rate: float = 0.05
+    """Adam's step size."""
+    l2: float = 0.02
+    """Weight λ of the L2 regularisation."""
+    max_norm: float | None = 4.0
+    """Norm clipping's n̄; None: no clipping."""
+    users_per_batch: int = 2500
+    """|U_B|."""
+    candidates: Candidates = "batch"
+    """I_B: the batch's unique positives, all items, or a uniform sample of this many."""
+    iterations: int = 200
+    """Training steps; with validation, the most that are made."""
+    patience: int = 10
+    """Validations without improvement before training stops."""
+    validate_every: int = 25
+    """Training steps between two validations."""
+
+    def __post_init__(self) -> None:
+        for key in ("dim", "users_per_batch", "iterations", "patience", "validate_every"):
+            _check_whole(key, getattr(self, key), at_least=1)
+        _check_whole("layers", self.layers, at_least=0)
+        _check_number("learning_rate", self.learning_rate, above=0)
+        _check_number("l2", self.l2, above=None)
+        if self.max_norm is not None:
+            _check_number("max_norm", self.max_norm, above=0)
+        if self.candidates not in ("batch", "all"):
+            _check_whole("candidates", self.candidates, at_least=1, otherwise="'batch', 'all' or ")
+
+    def to_json(self) -> dict[str, Any]:
+        """The settings as plain values, in the form :func:`parse_settings` reads."""
+        return asdict(self)
+
+
+KEYS = tuple(field.name for field in fields(Settings))
+
+
+def _check_whole(key: str, value: object, at_least: int, otherwise: str = "") -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
+        raise InputError(
+            f"{key} must be {otherwise}a whole number of at least {at_least}, not {value!r}"
+        )
+
+
+def _check_number(key: str, value: object, above: float | None) -> None:
+    bound = "a number of at least 0" if above is None else f"a number above {above:g}"
+    good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not good or float(value) < 0 or (above is not None and float(value) <= above):  # type: ignore[arg-type]
+        raise InputError(f"{key} must be {bound}, not {value!r}")
+
+
+def check_keys(keys: Mapping[str, object] | set[str]) -> None:
+    """Refuse keys that are no settings, naming those that are."""
+    unknown = sorted(set(keys) - set(KEYS))
+    if unknown:
+        raise InputError(f"unknown setting {unknown[0]!r}; the settings are {', '.join(KEYS)}")
+
+
+def parse_settings(texts: Mapping[str, object]) -> SettingOverrides:
+    """Settings from text or TOML values: ``none`` for no clipping, numbers as they are written.
+
+    >>> parse_settings({"max_norm": "none", "dim": "32", "candidates": "all"})
+    {'max_norm': None, 'dim': 32, 'candidates': 'all'}
+    """
+    check_keys(texts)
+    parsed = {key: _parse(key, value) for key, value in texts.items()}
+    Settings(**parsed)  # refuse bad values here, where they are read
+    return cast(SettingOverrides, parsed)
+
+
+def _parse(key: str, value: object) -> Any:
+    if not isinstance(value, str):
+        return value
+    if key == "max_norm" and value.lower() == "none":
+        return None
+    if key == "candidates" and value in ("batch", "all"):
+        return value
+    try:
+        return float(value) if key in ("learning_rate", "l2", "max_norm") else int(value)
+    except ValueError:
+        raise InputError(f"{key} cannot be {value!r}: that is not a number") from None

@@ -1,0 +1,252 @@
+"""Models on disk: a folder of safetensors, Parquet and JSON; never pickle.
+
+``model.json`` names the other files and their SHA-256 and is replaced last, atomically, so a
+folder holds one whole model at any time: the old one until the new one is complete.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from densirank._version import __version__
+from densirank.atomic import written_atomically
+from densirank.csr import Rows
+from densirank.data.interactions import Interactions, Vocabulary
+from densirank.errors import InputError, StorageError
+from densirank.ranking.scores import SparsePart, VectorScorer
+from densirank.settings import Settings
+
+FORMAT = "densirank-model"
+FORMAT_VERSION = 1
+MANIFEST = "model.json"
+CHECKPOINT = "checkpoint.safetensors"
+TRAINING_LOG = "training.jsonl"
+_OWN_FILES = {MANIFEST, CHECKPOINT, TRAINING_LOG}
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """What a fitted ranker is made of, and all that is kept of it."""
+
+    method: str
+    settings: Settings
+    seed: int
+    interactions: Interactions
+    scorer: VectorScorer
+    training: dict[str, Any] = field(default_factory=dict)
+
+
+def prepare_folder(folder: Path) -> None:
+    """Make the folder a model will go to, or refuse one that holds something else."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; a folder for the model was expected")
+    if folder.is_dir():
+        names = {entry.name for entry in folder.iterdir()}
+        if names and not names & _OWN_FILES:
+            raise InputError(f"{folder} is not empty and holds no model; choose another folder")
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def save_model(folder: Path, model: StoredModel) -> None:
+    """Write a model; whatever model the folder held stays whole until this one is."""
+    from safetensors.torch import save_file
+
+    prepare_folder(folder)
+    data = model.interactions
+    files = {
+        "vectors": _write(
+            folder, "vectors", ".safetensors", lambda p: save_file(_tensors(model), p)
+        ),
+        "users": _write(folder, "users", ".parquet", lambda p: _write_ids(p, data.user_ids)),
+        "items": _write(folder, "items", ".parquet", lambda p: _write_ids(p, data.item_ids)),
+    }
+    manifest = {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "densirank": __version__,
+        "torch": torch.__version__,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "method": model.method,
+        "settings": model.settings.to_json(),
+        "seed": model.seed,
+        "data": {
+            "users": data.n_users,
+            "items": data.n_items,
+            "pairs": len(data),
+            "ordered": data.ordered,
+            "fingerprint": data.fingerprint,
+        },
+        "training": model.training,
+        "files": files,
+    }
+    with written_atomically(folder / MANIFEST) as temporary:
+        temporary.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+    _remove_stale(folder, {str(entry["name"]) for entry in files.values()})
+
+
+def load_model(folder: Path, device: torch.device) -> StoredModel:
+    """Read a model back, or say in a sentence why the folder cannot be used."""
+    manifest = _read_manifest(folder)
+    try:
+        paths = {
+            role: _checked(folder, manifest["files"][role])
+            for role in ("vectors", "users", "items")
+        }
+        tensors = _read_tensors(paths["vectors"])
+        interactions = Interactions(
+            indptr=tensors["history.indptr"].numpy(),
+            items=tensors["history.items"].numpy(),
+            user_ids=_read_ids(paths["users"]),
+            item_ids=_read_ids(paths["items"]),
+            ordered=bool(manifest["data"]["ordered"]),
+        )
+        _check_sizes(folder, tensors, interactions)
+        return StoredModel(
+            method=str(manifest["method"]),
+            settings=Settings(**manifest["settings"]),
+            seed=int(manifest["seed"]),
+            interactions=interactions,
+            scorer=_scorer(tensors, device),
+            training=dict(manifest["training"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise StorageError(
+            f"{folder / MANIFEST} does not describe a model as version {FORMAT_VERSION} of the "
+            f"format does ({type(error).__name__}: {error})"
+        ) from error
+
+
+def _tensors(model: StoredModel) -> dict[str, Tensor]:
+    scorer = model.scorer
+    tensors = {
+        "user_vectors": scorer.user_vectors,
+        "item_vectors": scorer.item_vectors,
+        "history.indptr": torch.from_numpy(model.interactions.indptr.copy()),
+        "history.items": torch.from_numpy(model.interactions.items.copy()),
+    }
+    if scorer.sparse_part is not None:
+        tensors |= {
+            "sparse.indptr": scorer.sparse_part.rows.indptr,
+            "sparse.columns": scorer.sparse_part.rows.columns,
+            "sparse.values": scorer.sparse_part.values,
+        }
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+
+
+def _scorer(tensors: Mapping[str, Tensor], device: torch.device) -> VectorScorer:
+    sparse_part = None
+    if "sparse.values" in tensors:
+        rows = Rows(tensors["sparse.indptr"].to(device), tensors["sparse.columns"].to(device))
+        sparse_part = SparsePart(rows, tensors["sparse.values"].to(device))
+    return VectorScorer(
+        tensors["user_vectors"].to(device), tensors["item_vectors"].to(device), sparse_part
+    )
+
+
+def _write(
+    folder: Path, role: str, suffix: str, write: Callable[[Path], None]
+) -> dict[str, str | int]:
+    """Write one file under a name of its own, so that it replaces nothing that is in use."""
+    path = folder / f"{role}-{secrets.token_hex(6)}{suffix}"
+    with written_atomically(path) as temporary:
+        write(temporary)
+    return {"name": path.name, "sha256": _sha256(path), "bytes": path.stat().st_size}
+
+
+def _remove_stale(folder: Path, current: set[str]) -> None:
+    """Delete the files of the model that was replaced."""
+    for pattern in ("vectors-*.safetensors", "users-*.parquet", "items-*.parquet"):
+        for path in folder.glob(pattern):
+            if path.name not in current:
+                path.unlink()
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    path = folder / MANIFEST
+    if not folder.exists():
+        raise StorageError(f"there is no folder {folder}")
+    if not folder.is_dir():
+        raise StorageError(f"{folder} is a file; the folder of a model was expected")
+    if not path.exists():
+        hint = ""
+        if (folder / CHECKPOINT).exists():
+            hint = ": training was not finished; finish it with 'densirank fit … --resume'"
+        raise StorageError(f"{folder} holds no model (no {MANIFEST}){hint}")
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise StorageError(f"{path} is damaged: it is not JSON ({error})") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise StorageError(f"{path} does not describe a densirank model")
+    if manifest.get("version") != FORMAT_VERSION:
+        raise StorageError(
+            f"{path} has format version {manifest.get('version')}; this densirank "
+            f"({__version__}) reads version {FORMAT_VERSION}: upgrade densirank"
+        )
+    return manifest
+
+
+def _checked(folder: Path, entry: Mapping[str, Any]) -> Path:
+    """The path of a model's file, once it is known to be whole."""
+    name = str(entry["name"])
+    path = folder / name
+    if Path(name).name != name:
+        raise StorageError(f"{folder / MANIFEST} names a file outside its folder: {name}")
+    if not path.is_file():
+        raise StorageError(f"{folder} is incomplete: {name} is missing")
+    if path.stat().st_size != entry["bytes"] or _sha256(path) != entry["sha256"]:
+        raise StorageError(f"{path} is damaged: it is not the file the model was saved with")
+    return path
+
+
+def _check_sizes(folder: Path, tensors: Mapping[str, Tensor], data: Interactions) -> None:
+    users, items = tensors["user_vectors"], tensors["item_vectors"]
+    agree = (
+        users.shape == (data.n_users, items.shape[1])
+        and len(items) == data.n_items
+        and len(data.indptr) == data.n_users + 1
+    )
+    if not agree:
+        raise StorageError(f"the files in {folder} do not belong together: their sizes differ")
+
+
+def _read_tensors(path: Path) -> dict[str, Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return dict(load_file(path))
+    except SafetensorError as error:
+        raise StorageError(f"{path} is not a readable safetensors file ({error})") from error
+
+
+def _write_ids(path: Path, vocabulary: Vocabulary) -> None:
+    import polars as pl
+
+    kind = pl.String if vocabulary.is_text else pl.Int64
+    pl.DataFrame({"id": pl.Series(vocabulary.ids, dtype=kind)}).write_parquet(path)
+
+
+def _read_ids(path: Path) -> Vocabulary:
+    import polars as pl
+
+    ids = pl.read_parquet(path)["id"]
+    if ids.dtype == pl.String:
+        return Vocabulary.from_sorted(np.array(ids.to_list(), dtype=object))
+    return Vocabulary.from_sorted(ids.to_numpy().copy())
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

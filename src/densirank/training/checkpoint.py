@@ -1,0 +1,121 @@
+"""Where training stands, on disk: one safetensors file, replaced atomically."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from densirank.atomic import written_atomically
+from densirank.errors import StorageError
+from densirank.training.callbacks import Report
+
+
+@dataclass
+class TrainingState:
+    """All that a run carries from one iteration to the next, besides model and optimiser."""
+
+    iteration: int = 0
+    seconds: float = 0.0
+    best_validation: float | None = None
+    best_iteration: int = 0
+    best_vectors: tuple[Tensor, Tensor] | None = None
+    validations_since_best: int = 0
+    reports: list[Report] = field(default_factory=list)
+
+
+class Checkpoint:
+    """Saves a run now and then, and puts a run of the same kind back where it was.
+
+    ``run`` says what the run is (method, settings, seed, data); a checkpoint of another run is
+    refused, naming the first difference.
+    """
+
+    def __init__(self, path: Path, run: Mapping[str, Any], every_seconds: float = 30.0) -> None:
+        self._path = path
+        self._run = dict(run)
+        self._every = every_seconds
+        self._last = time.monotonic()
+
+    def exists(self) -> bool:
+        return self._path.exists()
+
+    def due(self) -> bool:
+        """Whether it is time to save again."""
+        return time.monotonic() - self._last >= self._every
+
+    def save(
+        self, model: nn.Module, optimiser: torch.optim.Optimizer, state: TrainingState
+    ) -> None:
+        """Write everything the run needs to go on, then let it take the old file's place."""
+        from safetensors.torch import save_file
+
+        tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
+        for index, moments in optimiser.state_dict()["state"].items():
+            tensors |= {f"optimiser.{index}.{name}": value for name, value in moments.items()}
+        if state.best_vectors is not None:
+            tensors["best.users"], tensors["best.items"] = state.best_vectors
+        plain = {
+            "iteration": state.iteration,
+            "seconds": state.seconds,
+            "best_validation": state.best_validation,
+            "best_iteration": state.best_iteration,
+            "validations_since_best": state.validations_since_best,
+            "reports": [asdict(report) for report in state.reports],
+        }
+        metadata = {"run": json.dumps(self._run), "state": json.dumps(plain)}
+        with written_atomically(self._path) as temporary:
+            save_file({k: v.contiguous() for k, v in tensors.items()}, temporary, metadata)
+        self._last = time.monotonic()
+
+    def restore(self, model: nn.Module, optimiser: torch.optim.Optimizer) -> TrainingState:
+        """Put model and optimiser back and return the state they belong to."""
+        tensors, metadata = self._read()
+        self._check_same_run(json.loads(metadata["run"]))
+        device = next(model.parameters()).device
+        tensors = {name: value.to(device) for name, value in tensors.items()}
+        model.load_state_dict(_under("model.", tensors))
+        structure = optimiser.state_dict()
+        moments = _under("optimiser.", tensors)
+        structure["state"] = {
+            index: _under(f"{index}.", moments) for index in range(len(list(model.parameters())))
+        }
+        optimiser.load_state_dict(structure)
+        plain = json.loads(metadata["state"])
+        plain["reports"] = [Report(**report) for report in plain["reports"]]
+        best = _under("best.", tensors)
+        return TrainingState(best_vectors=(best["users"], best["items"]) if best else None, **plain)
+
+    def remove(self) -> None:
+        """A finished run needs its checkpoint no more."""
+        self._path.unlink(missing_ok=True)
+
+    def _read(self) -> tuple[dict[str, Tensor], dict[str, str]]:
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(self._path, framework="pt") as file:
+                return {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
+        except (SafetensorError, OSError) as error:
+            raise StorageError(
+                f"{self._path} cannot be read as a checkpoint ({error}); remove it to start anew"
+            ) from error
+
+    def _check_same_run(self, saved: Mapping[str, Any]) -> None:
+        for key, value in self._run.items():
+            if saved.get(key) != value:
+                raise StorageError(
+                    f"{self._path} belongs to another run: its {key} is {saved.get(key)!r}, "
+                    f"not {value!r}; resume with the same settings, or remove it to start anew"
+                )
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose name starts with ``prefix``, without it."""
+    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

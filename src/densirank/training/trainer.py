@@ -1,0 +1,150 @@
+"""The loop: draw a batch, take a step, clip, and now and then look how well it ranks."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from densirank.errors import TrainingError
+from densirank.models import Model
+from densirank.risks import Risk
+from densirank.settings import Settings
+from densirank.training.batches import Batch, BatchSampler
+from densirank.training.callbacks import Callback, Report
+from densirank.training.checkpoint import Checkpoint, TrainingState
+from densirank.training.interruption import Interruption
+
+REPORT_EVERY = 10
+"""Iterations between two looks at the loss: a GPU that is asked at every step works no faster."""
+
+Validate = Callable[[Tensor, Tensor], float]
+"""(user vectors, item vectors) → the metric that decides which iterate is kept."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What training leaves: the vectors to rank with, and how it went."""
+
+    user_vectors: Tensor
+    item_vectors: Tensor
+    iterations: int
+    best_iteration: int
+    best_validation: float | None
+    interrupted: bool
+    reports: list[Report] = field(default_factory=list)
+
+
+def train(
+    model: Model,
+    risk: Risk,
+    batches: BatchSampler,
+    settings: Settings,
+    validate: Validate | None = None,
+    callbacks: Sequence[Callback] = (),
+    checkpoint: Checkpoint | None = None,
+) -> Outcome:
+    """Minimise R̂ + λ·L2 under ‖e‖ ≤ n̄ by Adam; with validation keep the best iterate.
+
+    A checkpoint that holds an earlier state of the same run is continued from, to the same
+    result as if it had never stopped.
+    """
+    optimiser = torch.optim.Adam(model.parameters(), lr=settings.learning_rate, fused=True)
+    state = TrainingState()
+    if checkpoint is not None and checkpoint.exists():
+        state = checkpoint.restore(model, optimiser)
+    started = time.perf_counter() - state.seconds
+
+    with Interruption() as interruption:
+        while state.iteration < settings.iterations and not _exhausted(state, settings):
+            loss = _step(model, risk, batches(state.iteration), optimiser, settings)
+            state.iteration += 1
+            last = state.iteration == settings.iterations
+            metric = None
+            if validate is not None and (last or state.iteration % settings.validate_every == 0):
+                metric = _consider(model, validate, state)
+            stopping = last or interruption.requested
+            if stopping or metric is not None or state.iteration % REPORT_EVERY == 0:
+                state.seconds = time.perf_counter() - started
+                _report(state, settings, _finite(loss, state.iteration), metric, callbacks)
+            if checkpoint is not None and (interruption.requested or checkpoint.due()):
+                state.seconds = time.perf_counter() - started
+                checkpoint.save(model, optimiser, state)
+            if interruption.requested:
+                break
+
+    with torch.no_grad():
+        user_vectors, item_vectors = state.best_vectors or model.vectors()
+    return Outcome(
+        user_vectors=user_vectors.detach(),
+        item_vectors=item_vectors.detach(),
+        iterations=state.iteration,
+        best_iteration=state.best_iteration or state.iteration,
+        best_validation=state.best_validation,
+        interrupted=interruption.requested and state.iteration < settings.iterations,
+        reports=state.reports,
+    )
+
+
+def _step(
+    model: Model, risk: Risk, batch: Batch, optimiser: torch.optim.Optimizer, settings: Settings
+) -> Tensor:
+    """One update, Eq. (pde-obj), and the clipping of Section 3.4 after it."""
+    optimiser.zero_grad()
+    user_vectors, item_vectors = model.vectors()
+    loss = risk(
+        user_vectors.index_select(0, batch.users),
+        item_vectors.index_select(0, batch.items),
+        batch.positives,
+    )
+    loss = loss + settings.l2 * model.regularised(batch.users, batch.candidates)
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimiser.step()
+    if settings.max_norm is not None:
+        model.clip_(settings.max_norm)
+    return loss.detach()
+
+
+def _consider(model: Model, validate: Validate, state: TrainingState) -> float:
+    """Validate the current iterate and keep its vectors if they are the best so far."""
+    with torch.no_grad():
+        user_vectors, item_vectors = model.vectors()
+        metric = validate(user_vectors, item_vectors)
+        if state.best_validation is None or metric > state.best_validation:
+            state.best_validation, state.best_iteration = metric, state.iteration
+            state.best_vectors = (user_vectors.clone(), item_vectors.clone())
+            state.validations_since_best = 0
+        else:
+            state.validations_since_best += 1
+    return metric
+
+
+def _report(
+    state: TrainingState,
+    settings: Settings,
+    loss: float,
+    metric: float | None,
+    callbacks: Sequence[Callback],
+) -> None:
+    report = Report(state.iteration, settings.iterations, state.seconds, loss, metric)
+    state.reports.append(report)
+    for callback in callbacks:
+        callback(report)
+
+
+def _exhausted(state: TrainingState, settings: Settings) -> bool:
+    return state.validations_since_best >= settings.patience
+
+
+def _finite(loss: Tensor, iteration: int) -> float:
+    value = float(loss)
+    if not math.isfinite(value):
+        raise TrainingError(
+            f"the loss is no longer finite at iteration {iteration}: lower learning_rate, "
+            "or set max_norm (norm clipping) to a smaller number"
+        )
+    return value

@@ -1,6 +1,6 @@
 """Choose settings on validation data over the paper's grid, then test once, on several seeds.
 
-The last fifth of each user's training items is held out. From a fixed start, the search climbs
+The last items of each user's training row are held out. From a fixed start, the search climbs
 over the grid of the paper (λ, n̄, and some of its learning rates): try all neighbours of the best
 setting so far, move to the best of them, stop when none is better. The winner, with the number of
 iterations that validation found best, is trained on all training data and tested, once a seed.
@@ -13,10 +13,13 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import shlex
+import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
@@ -28,8 +31,7 @@ GRID: dict[str, tuple[float, ...]] = {
     "l2": (0.01, 0.05, 0.1),
     "max_norm": (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0),
 }
-START = {"learning_rate": 0.05, "l2": 0.05, "max_norm": 4.0}
-FIXED: dict[str, Any] = {"iterations": 3000, "patience": 5, "validate_every": 100}
+KEYS = tuple(key.upper() for key in GRID)
 PUBLISHED = {  # R@20 / nDCG@20, Togashi et al. 2021, Table 2
     ("gowalla", "pde-lgcn"): (0.1871, 0.1575),
     ("gowalla", "wd-lgcn"): (0.1859, 0.1567),
@@ -47,41 +49,42 @@ def neighbours(setting: dict[str, float]) -> Iterator[dict[str, float]]:
                 yield setting | {key: values[other]}
 
 
-def validate(
-    method: str,
-    candidates: Literal["batch", "all"],
-    train: Interactions,
-    held_out: float,
-    setting: dict[str, float],
-) -> dict[str, Any]:
-    """Fit with the last items of each user held out; only training data comes in here."""
-    ranker = Ranker(method, candidates=candidates, **FIXED, **setting)
-    ranker.fit(train, held_out, valid_split="last")
-    record = ranker.training_
-    return {
-        **setting,
-        "iterations": record["best_iteration"],
-        "validation_ndcg@20": record["best_validation_ndcg@20"],
-        "seconds": round(record["seconds"], 2),
-    }
+@dataclass(frozen=True)
+class Search:
+    """What is searched and how long each trial may take; only training data comes in here."""
 
+    method: str
+    held_out: float
+    start: dict[str, float]
+    fixed: dict[str, Any]
 
-def search(
-    method: str, candidates: Literal["batch", "all"], train: Interactions, held_out: float
-) -> list[dict[str, Any]]:
-    """Climb from the start until no neighbour is better; every trial, the best one first."""
-    trials: dict[tuple[float, ...], dict[str, Any]] = {}
-    here, moved = START, True
-    while moved:
-        for setting in (here, *neighbours(here)):
-            key = tuple(setting.values())
-            if key not in trials:
-                trials[key] = validate(method, candidates, train, held_out, setting)
-                print(trials[key], flush=True)
-        best = max(trials.values(), key=lambda trial: trial["validation_ndcg@20"])
-        there = {key: best[key] for key in GRID}
-        moved, here = there != here, there
-    return sorted(trials.values(), key=lambda trial: -trial["validation_ndcg@20"])
+    def validate(self, train: Interactions, setting: dict[str, float]) -> dict[str, Any]:
+        """Fit with the last items of each user held out."""
+        settings: dict[str, Any] = {**self.fixed, **setting}
+        ranker = Ranker(self.method, **settings)
+        ranker.fit(train, self.held_out, valid_split="last")
+        record = ranker.training_
+        return {
+            **setting,
+            "iterations": record["best_iteration"],
+            "validation_ndcg@20": record["best_validation_ndcg@20"],
+            "seconds": round(record["seconds"], 2),
+        }
+
+    def run(self, train: Interactions) -> list[dict[str, Any]]:
+        """Climb from the start until no neighbour is better; every trial, the best one first."""
+        trials: dict[tuple[float, ...], dict[str, Any]] = {}
+        here, moved = self.start, True
+        while moved:
+            for setting in (here, *neighbours(here)):
+                key = tuple(setting.values())
+                if key not in trials:
+                    trials[key] = self.validate(train, setting)
+                    print(trials[key], flush=True)
+            best = max(trials.values(), key=lambda trial: trial["validation_ndcg@20"])
+            there = {key: best[key] for key in GRID}
+            moved, here = there != here, there
+        return sorted(trials.values(), key=lambda trial: -trial["validation_ndcg@20"])
 
 
 def main() -> None:
@@ -94,16 +97,27 @@ def main() -> None:
         "--held-out", type=float, default=0.2, help="last share of each user's items"
     )
     parser.add_argument("--candidates", choices=("batch", "all"), default="batch")
+    parser.add_argument("--start", type=float, nargs=3, default=[0.05, 0.05, 4.0], metavar=KEYS)
+    parser.add_argument("--iterations", type=int, default=3000, help="the most a trial makes")
+    parser.add_argument("--patience", type=int, default=5)
+    parser.add_argument("--validate-every", type=int, default=100)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
 
     train = load_public(options.dataset, "train", options.data_dir)
+    fixed = {
+        "iterations": options.iterations,
+        "patience": options.patience,
+        "validate_every": options.validate_every,
+        "candidates": options.candidates,
+    }
+    start = dict(zip(GRID, options.start, strict=True))
     started = time.perf_counter()
-    trials = search(options.method, options.candidates, train, options.held_out)
+    trials = Search(options.method, options.held_out, start, fixed).run(train)
+    search_seconds = time.perf_counter() - started
     chosen = {key: trials[0][key] for key in (*GRID, "iterations")}
     chosen["candidates"] = options.candidates
-    search_seconds = time.perf_counter() - started
 
     fitted = []
     for seed in range(options.seeds):
@@ -116,13 +130,11 @@ def main() -> None:
     ]
     device = fitted[0][1].scorer_.device
     record = {
-        "command": f"python benchmarks/quality.py --dataset {options.dataset} "
-        f"--method {options.method} --candidates {options.candidates} "
-        f"--held-out {options.held_out} --seeds {options.seeds}",
+        "command": shlex.join(["python", *sys.argv]),
         "dataset": options.dataset,
         "fingerprint": {"train": train.fingerprint, "test": test.fingerprint},
         "method": options.method,
-        "search": {"start": START, "grid": GRID, **FIXED},
+        "search": {"start": start, "grid": GRID, "held_out": options.held_out, **fixed},
         "chosen": chosen,
         "runs": runs,
         "published": PUBLISHED.get((options.dataset, options.method)),

@@ -7,6 +7,7 @@ they drew, and compares both with the best that anybody could do: ranking by the
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import numpy as np
 import torch
@@ -48,9 +49,8 @@ def main() -> None:
         ranker = Ranker("wd-lgcn", device="cpu").fit(world.train, callbacks=[bar])
     console.print(f"WD-LGCN trained in {time.perf_counter() - started:.1f} s.")
 
-    table = Table(
-        "method", f"recall@{K}", f"nDCG@{K}", "KL to the truth", title="Against the truth"
-    )
+    recall, ndcg = f"recall@{K}", f"ndcg@{K}"
+    table = Table("method", recall, ndcg, "KL to the truth", title="Against the truth")
     rows = {
         "popularity": Ranker("popularity", device="cpu").fit(world.train),
         "wd-lgcn": ranker,
@@ -58,13 +58,8 @@ def main() -> None:
     }
     for name, fitted in rows.items():
         metrics = fitted.evaluate(world.test, k=K)
-        divergence = kl_divergence(world, lambda users, fitted=fitted: log_density(fitted, users))
-        table.add_row(
-            name,
-            f"{metrics[f'recall@{K}']:.4f}",
-            f"{metrics[f'ndcg@{K}']:.4f}",
-            f"{divergence:.3f}",
-        )
+        divergence = kl_divergence(world, partial(log_density, fitted))
+        table.add_row(name, f"{metrics[recall]:.4f}", f"{metrics[ndcg]:.4f}", f"{divergence:.3f}")
     console.print(table)
 
     truth = world.log_density(np.array([PERSON]))[0]

@@ -190,6 +190,10 @@ def evaluate(
     for what in ("users", "items"):
         if metrics[f"unknown_{what}"]:
             err.print(f"{metrics[f'unknown_{what}']:,} test {what} are unknown to the model.")
+    if metrics["seen_pairs"]:
+        err.print(
+            f"{metrics['seen_pairs']:,} test pairs are training pairs: they are never listed."
+        )
 
 
 @app.command()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from densirank.errors import InputError
-from densirank.settings import SettingOverrides, Settings, check_keys
+from densirank.settings import Settings, check_keys
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,3 @@ def method_named(name: str) -> Method:
     if name not in METHODS:
         raise InputError(f"there is no method {name!r}; the methods are {', '.join(METHODS)}")
     return METHODS[name]
-
-
-__all__ = ["METHODS", "Method", "SettingOverrides", "method_named"]

@@ -18,7 +18,8 @@ from densirank.data.interactions import Interactions, Vocabulary
 from densirank.data.reading import read
 from densirank.data.splitting import validation_split
 from densirank.errors import InputError
-from densirank.evaluation.metrics import Evaluation, evaluate
+from densirank.evaluation.held_out import HeldOut
+from densirank.evaluation.metrics import Evaluation
 from densirank.methods import method_named
 from densirank.models import MODELS
 from densirank.ranking.scores import VectorScorer
@@ -62,7 +63,7 @@ class Ranker:
     ) -> None:
         self.method = method_named(method)
         self.settings = self.method.settings(**settings)
-        self.seed = seed
+        self.seed = _checked_seed(seed)
         self.device = device
 
     def __repr__(self) -> str:
@@ -223,26 +224,23 @@ class Ranker:
 
         Test users the model does not know cannot be ranked for: they are left out and counted in
         ``unknown_users``. Test items it does not know are missed items, counted in
-        ``unknown_items``.
+        ``unknown_items``, and so are pairs it was trained on, counted in ``seen_pairs``.
         """
-        test = _as_interactions(test)
-        known_users = self.interactions_.user_ids.indices(test.user_ids.ids[test.user_counts > 0])
-        known_items = self.interactions_.item_ids.indices(test.item_ids.ids[test.item_counts > 0])
-        return self.evaluation(test, k).summary() | {
-            "unknown_users": int((known_users < 0).sum()),
-            "unknown_items": int((known_items < 0).sum()),
+        held_out = self._held_out(test)
+        _check_k(k)
+        return held_out.evaluate(self.scorer_, k).summary() | {
+            "unknown_users": held_out.unknown_users,
+            "unknown_items": held_out.unknown_items,
+            "seen_pairs": held_out.seen_pairs(),
         }
 
     def evaluation(self, test: Any, k: int = 20) -> Evaluation:
         """The same as :meth:`evaluate`, with every metric of every user."""
         _check_k(k)
-        test = _as_interactions(test)
-        data = self.interactions_
-        users = data.user_ids.indices(test.user_ids.ids)[test.users]
-        items = data.item_ids.indices(test.item_ids.ids)[test.items]
-        if (users < 0).all():
-            raise InputError("none of the test users is known to the model")
-        return _evaluate(self.scorer_, data, users, items, k)
+        return self._held_out(test).evaluate(self.scorer_, k)
+
+    def _held_out(self, test: Any) -> HeldOut:
+        return HeldOut(_as_interactions(test), self.interactions_, self.scorer_.device)
 
     # --- keeping -----------------------------------------------------------------------------
 
@@ -287,6 +285,12 @@ def resolve_device(name: str) -> torch.device:
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
+def _checked_seed(seed: int) -> int:
+    if not 0 <= seed < 2**63:
+        raise InputError(f"seed must be a whole number from 0 to 2^63 - 1, not {seed}")
+    return seed
+
+
 def _as_interactions(source: Any) -> Interactions:
     return source if isinstance(source, Interactions) else read(source)
 
@@ -318,44 +322,13 @@ def _id_series(vocabulary: Vocabulary, indices: Tensor) -> pl.Series:
 
 def _validator(train_part: Interactions, held_out: Interactions, device: torch.device) -> Validate:
     """What the trainer calls to learn how well an iterate ranks the held-out items."""
-    users = train_part.user_ids.indices(held_out.user_ids.ids)[held_out.users]
-    items = train_part.item_ids.indices(held_out.item_ids.ids)[held_out.items]
-    if (users < 0).all() or len(users) == 0:
-        raise InputError("the validation data has no user that is in the training data")
+    validation = HeldOut(held_out, train_part, device)
 
     def ndcg(user_vectors: Tensor, item_vectors: Tensor) -> float:
-        scorer = VectorScorer(user_vectors, item_vectors)
-        result = _evaluate(scorer, train_part, users, items, VALIDATION_K)
+        result = validation.evaluate(VectorScorer(user_vectors, item_vectors), VALIDATION_K)
         return float(result.per_user["ndcg"].mean())
 
     return ndcg
-
-
-def _evaluate(
-    scorer: VectorScorer,
-    seen: Interactions,
-    test_users: NDArray[np.int64],
-    test_items: NDArray[np.int64],
-    k: int,
-) -> Evaluation:
-    """Rank everything unseen for the test's known users; -1 marks what the model does not know."""
-    device = scorer.device
-    n_relevant = np.bincount(test_users[test_users >= 0], minlength=seen.n_users)
-    known = (test_users >= 0) & (test_items >= 0)
-    order = np.argsort(test_users[known], kind="stable")
-    counts = np.bincount(test_users[known], minlength=seen.n_users)
-    relevant = Rows(
-        torch.from_numpy(np.concatenate(([0], np.cumsum(counts)))).to(device),
-        torch.from_numpy(test_items[known][order]).to(device),
-    )
-    users = torch.from_numpy(np.flatnonzero(n_relevant)).to(device)
-    return evaluate(
-        top_k(scorer, users, k, seen=Rows.of(seen, device)),
-        relevant,
-        torch.from_numpy(n_relevant).to(device),
-        torch.from_numpy(seen.item_counts).to(device),
-        k,
-    )
 
 
 def _training_record(outcome: Outcome) -> dict[str, Any]:

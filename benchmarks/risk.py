@@ -1,0 +1,147 @@
+"""The fast risks against the readable ones: seconds and extra memory of one loss with gradients.
+
+    python benchmarks/risk.py                      # 2,500 users × 28,000 candidates × 64
+    python benchmarks/risk.py --device cuda --json risk.json
+
+Each variant runs in a process of its own, so that its peak memory is its own. Absolute times
+differ from machine to machine; the ratios within one run are what counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import resource
+import time
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor
+
+from densirank.risks import Positives, density, fused
+
+RISKS = ("pde_risk", "wd_risk", "mle_risk")
+
+
+@dataclass(frozen=True)
+class Case:
+    """The size of a batch."""
+
+    users: int
+    candidates: int
+    dim: int
+    positives_a_user: int
+    device: str
+    repeats: int
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One variant of one risk: median seconds, and MiB beyond what the inputs take."""
+
+    seconds: float
+    extra_mib: float
+
+
+def inputs(case: Case) -> tuple[Tensor, Tensor, Positives]:
+    """Random vectors of the norms that training has, and random positives."""
+    random = np.random.default_rng(0)
+    counts = 1 + random.poisson(case.positives_a_user - 1, case.users)
+    columns = random.integers(0, case.candidates, counts.sum())
+    positives = Positives(
+        torch.from_numpy(np.concatenate(([0], np.cumsum(counts)))).to(case.device),
+        torch.from_numpy(columns).to(case.device),
+        n_candidates=case.candidates,
+        all_are_candidates=True,
+    )
+    generator = torch.Generator().manual_seed(0)
+    users, items = (
+        (0.3 * torch.randn(n, case.dim, generator=generator)).to(case.device).requires_grad_()
+        for n in (case.users, case.candidates)
+    )
+    return users, items, positives
+
+
+def measure(variant: str, risk: str, case: Case) -> Measurement:
+    """Loss and gradients, over and over, in this process."""
+    function = getattr({"reference": density, "fast": fused}[variant], risk)
+    users, items, positives = inputs(case)
+    before = _peak_mib(case.device)
+    seconds = []
+    for _ in range(case.repeats + 1):
+        _wait(case.device)
+        started = time.perf_counter()
+        torch.autograd.grad(function(users, items, positives), (users, items))
+        _wait(case.device)
+        seconds.append(time.perf_counter() - started)
+    return Measurement(float(np.median(seconds[1:])), _peak_mib(case.device) - before)
+
+
+def _wait(device: str) -> None:
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def _peak_mib(device: str) -> float:
+    if device == "cuda":
+        return torch.cuda.max_memory_allocated() / 2**20
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+
+
+def main() -> None:
+    """Measure every risk both ways and print one table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--users", type=int, default=2500)
+    parser.add_argument("--candidates", type=int, default=28_000)
+    parser.add_argument("--dim", type=int, default=64)
+    parser.add_argument("--positives", type=int, default=27, help="positives a user")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--json", type=Path, help="also write the figures here")
+    given = parser.parse_args()
+    case = Case(
+        given.users, given.candidates, given.dim, given.positives, given.device, given.repeats
+    )
+
+    table = Table(title=f"{case.users:,} users × {case.candidates:,} candidates × {case.dim}")
+    for heading in ("risk", "reference", "fast", "times faster", "MiB", "MiB", "times less"):
+        table.add_column(heading, justify="left" if heading == "risk" else "right")
+    figures = {}
+    processes = get_context("spawn")
+    for risk in RISKS:
+        results = {}
+        for variant in ("reference", "fast"):
+            with processes.Pool(1) as pool:
+                results[variant] = pool.apply(measure, (variant, risk, case))
+        slow, fast = results["reference"], results["fast"]
+        faster = slow.seconds / fast.seconds
+        less = slow.extra_mib / max(fast.extra_mib, 1.0)
+        table.add_row(
+            risk, f"{slow.seconds:.3f} s", f"{fast.seconds:.3f} s", f"{faster:.1f}",
+            f"{slow.extra_mib:,.0f}", f"{fast.extra_mib:,.0f}", f"{less:.0f}",
+        )  # fmt: skip
+        figures[risk] = {
+            **{variant: asdict(result) for variant, result in results.items()},
+            "times_faster": faster,
+            "times_less_memory": less,
+        }
+    Console().print(table)
+    if given.json is not None:
+        record = {
+            "case": asdict(case),
+            "figures": figures,
+            "torch": torch.__version__,
+            "threads": torch.get_num_threads(),
+            "machine": platform.platform(),
+        }
+        given.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

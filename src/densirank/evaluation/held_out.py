@@ -1,0 +1,59 @@
+"""Held-out interactions in a model's own terms, and what they cannot tell about it."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from densirank.csr import Rows
+from densirank.data.interactions import Interactions
+from densirank.errors import InputError
+from densirank.evaluation.metrics import Evaluation, evaluate
+from densirank.ranking.scores import Scorer
+from densirank.ranking.topk import BUDGET_BYTES, top_k
+
+
+class HeldOut:
+    """Test items beside what a model has ``seen``, ready to measure any scorer of its users.
+
+    A test user the model does not know cannot be ranked for and is left out. A test item it does
+    not know, or has seen with that user, is an item it misses: it stays in the denominators.
+    """
+
+    def __init__(self, test: Interactions, seen: Interactions, device: torch.device) -> None:
+        users = seen.user_ids.indices(test.user_ids.ids)[test.users]
+        items = seen.item_ids.indices(test.item_ids.ids)[test.items]
+        if (users < 0).all():
+            raise InputError("none of the held-out users is known to the model")
+        self.unknown_users = len(np.unique(test.users[users < 0]))
+        self.unknown_items = len(np.unique(test.items[items < 0]))
+        n_relevant = np.bincount(users[users >= 0], minlength=seen.n_users)
+        known = (users >= 0) & (items >= 0)
+        order = np.argsort(users[known], kind="stable")
+        counts = np.bincount(users[known], minlength=seen.n_users)
+        relevant_items = items[known][order]
+        self._relevant = Rows(
+            torch.from_numpy(np.concatenate(([0], np.cumsum(counts)))).to(device),
+            torch.from_numpy(relevant_items).to(device),
+        )
+        self._n_relevant = torch.from_numpy(n_relevant).to(device)
+        self._users = torch.from_numpy(np.flatnonzero(n_relevant)).to(device)
+        self._seen = Rows.of(seen, device)
+        self._popularity = torch.from_numpy(seen.item_counts).to(device)
+
+    def evaluate(self, scorer: Scorer, k: int, budget_bytes: int = BUDGET_BYTES) -> Evaluation:
+        """Rank everything unseen for every held-out user and compare."""
+        return evaluate(
+            top_k(scorer, self._users, k, seen=self._seen, budget_bytes=budget_bytes),
+            self._relevant,
+            self._n_relevant,
+            self._popularity,
+            k,
+        )
+
+    def seen_pairs(self) -> int:
+        """How many held-out pairs the model was trained on: a split gone wrong, if many."""
+        n_items = len(self._popularity)
+        held = self._relevant.row_of_entry * n_items + self._relevant.columns
+        trained = self._seen.row_of_entry * n_items + self._seen.columns
+        return int(torch.isin(held, trained).sum())

@@ -1,0 +1,321 @@
+"""The command line as a person uses it: whole commands, what they print and how they end."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from densirank import Interactions, Ranker, load
+from densirank.cli import app, main
+from densirank.data.synthetic import planted
+
+SMALL = ["--set", "dim=8", "--set", "iterations=30", "--set", "users_per_batch=64"]
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended and what it said."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def densirank(*words: object) -> Done:
+    """Run a command as its entry point would, with its output going to pipes."""
+    said, complained = io.StringIO(), io.StringIO()
+    status = 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["densirank", *map(str, words)])
+        with redirect_stdout(said), redirect_stderr(complained):
+            try:
+                main()
+            except SystemExit as end:
+                status = int(end.code or 0)
+    return Done(status, said.getvalue(), complained.getvalue())
+
+
+def started(*words: object) -> subprocess.Popen[str]:
+    """A command in a process of its own, to be killed."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "densirank", *map(str, words)], stderr=subprocess.PIPE, text=True
+    )
+
+
+def complaint(done: Done) -> str:
+    """The one sentence of a command that was refused."""
+    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("error: ")
+    return last
+
+
+def write_text_form(path: Path, data: Interactions) -> Path:
+    lines = [
+        " ".join(map(str, [user, *data.items_of(user)]))
+        for user in range(data.n_users)
+        if data.user_counts[user]
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """train.txt, test.txt and a fitted model."""
+    folder = tmp_path_factory.mktemp("cli")
+    world = planted(120, 60, items_per_user=10, test_items_per_user=3, seed=5)
+    write_text_form(folder / "train.txt", world.train)
+    write_text_form(folder / "test.txt", world.test)
+    done = densirank("fit", folder / "train.txt", "--out", folder / "model", *SMALL)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_fit_says_what_it_read_and_did(folder: Path, tmp_path: Path) -> None:
+    done = densirank("fit", folder / "train.txt", "--out", tmp_path / "m", "--valid", 0.2, *SMALL)
+    assert done.returncode == 0
+    assert re.search(r"120 users, 60 items, [\d,]+ pairs; wd-lgcn", done.stderr)
+    assert re.search(r"30 iterations in .* s; best validation nDCG@20 0\.\d+ at it", done.stderr)
+    assert sorted(p.suffix for p in (tmp_path / "m").iterdir()) == [
+        ".json",
+        ".jsonl",
+        ".parquet",
+        ".parquet",
+        ".safetensors",
+    ]
+
+
+def test_evaluate_prints_json_for_machines(folder: Path) -> None:
+    done = densirank("evaluate", folder / "model", folder / "test.txt", "--json")
+    metrics = json.loads(done.stdout)
+    assert metrics["users"] == 120
+    assert 0 < metrics["ndcg@20"] < 1
+    assert 0 < metrics["recall@20"] < 1
+    at_5 = json.loads(
+        densirank("evaluate", folder / "model", folder / "test.txt", "-k", 5, "--json").stdout
+    )
+    assert at_5["recall@5"] < metrics["recall@20"]
+    table = densirank("evaluate", folder / "model", folder / "test.txt").stdout
+    assert "recall@20" in table
+
+
+def test_recommend_for_some_for_all_and_to_parquet(folder: Path, tmp_path: Path) -> None:
+    some = json.loads(
+        densirank("recommend", folder / "model", "--user", 3, "--user", 5, "-k", 4, "--json").stdout
+    )
+    assert [row["user_id"] for row in some] == [3] * 4 + [5] * 4
+    out = tmp_path / "recs.parquet"
+    done = densirank("recommend", folder / "model", "--all", "-k", 4, "--out", out)
+    assert "480 rows written" in done.stderr
+    frame = pl.read_parquet(out)
+    both = frame.filter(pl.col("user_id").is_in([3, 5]))
+    assert both["item_id"].to_list() == [row["item_id"] for row in some]
+    assert both["score"].to_list() == pytest.approx([row["score"] for row in some], rel=1e-5)
+    shown = densirank("recommend", folder / "model", "--user", 3).stdout
+    assert "probability" in shown
+    assert "%" in shown
+
+
+def test_similar_equals_the_library(folder: Path) -> None:
+    done = densirank("similar", folder / "model", 7, "-k", 3, "--json")
+    assert json.loads(done.stdout) == load(folder / "model").similar_items(7, 3).to_dicts()
+
+
+def test_settings_come_from_the_config_file_and_set_wins(folder: Path, tmp_path: Path) -> None:
+    config = tmp_path / "fit.toml"
+    config.write_text('dim = 6\niterations = 3\nmax_norm = "none"\ncandidates = 20\n')
+    out = tmp_path / "m"
+    done = densirank(
+        "fit", folder / "train.txt", "--out", out, "--config", config, "--set", "dim=5"
+    )
+    assert done.returncode == 0, done.stderr
+    settings = load(out).settings
+    assert (settings.dim, settings.iterations) == (5, 3)
+    assert (settings.max_norm, settings.candidates) == (None, 20)
+
+
+def test_the_command_and_the_library_give_the_same_model(folder: Path) -> None:
+    ranker = Ranker(device="cpu", dim=8, iterations=30, users_per_batch=64)
+    ranker.fit(folder / "train.txt")
+    assert ranker.recommend(k=5).equals(load(folder / "model", "cpu").recommend(k=5))
+
+
+def test_a_file_may_validate(folder: Path, tmp_path: Path) -> None:
+    done = densirank(
+        "fit", folder / "train.txt", "--out", tmp_path / "m", "--valid", folder / "test.txt", *SMALL
+    )
+    assert "best validation" in done.stderr
+
+
+def test_order_can_be_declared(tmp_path: Path) -> None:
+    table = tmp_path / "log.csv"
+    pairs = [(u, i) for u in range(10) for i in range(6)]
+    table.write_text("person,thing\n" + "\n".join(f"{u},{i}" for u, i in pairs))
+    columns = ["--user-column", "person", "--item-column", "thing"]
+    words = ["fit", table, "--out", tmp_path / "m", "--valid", 0.2, "--valid-split", "last"]
+    assert "order" in complaint(densirank(*words, *columns, *SMALL))
+    assert not (tmp_path / "m" / "model.json").exists()
+    done = densirank(*words, *columns, "--ordered", *SMALL)
+    assert done.returncode == 0, done.stderr
+
+
+def test_methods_and_doctor() -> None:
+    rows = json.loads(densirank("methods", "--json").stdout)
+    assert {"wd-lgcn", "pde-lgcn", "wd-mf", "pde-mf"} <= {row["method"] for row in rows}
+    doctor = densirank("doctor")
+    assert doctor.returncode == 0
+    assert "learned a checkerboard" in doctor.stdout
+
+
+def test_every_command_explains_itself() -> None:
+    runner = CliRunner()
+    commands = ("fit", "evaluate", "recommend", "similar", "methods", "doctor")
+    for words in ([], *([command] for command in commands)):
+        result = runner.invoke(app, [*words, "--help"])
+        assert result.exit_code == 0
+        assert len(result.output.splitlines()) > 8
+
+
+def test_killed_for_good_and_resumed_gives_the_same_model(folder: Path, tmp_path: Path) -> None:
+    words = ["fit", folder / "train.txt", "--valid", 0.2, "--checkpoint-every", 0]
+    words += ["--set", "iterations=300", "--set", "dim=8", "--set", "patience=1000"]
+    out = tmp_path / "m"
+    process = started(*words, "--out", out)
+    while not (out / "checkpoint.safetensors").exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert "training was not finished" in complaint(densirank("recommend", out, "--all"))
+
+    other = densirank(*words, "--set", "iterations=60", "--out", out, "--resume")
+    assert "belongs to another run" in complaint(other)
+    resumed = densirank(*words, "--out", out, "--resume")
+    assert resumed.returncode == 0, resumed.stderr
+    assert not (out / "checkpoint.safetensors").exists()
+    densirank(*words, "--out", tmp_path / "whole")
+    one, whole = load(out, "cpu").scorer_, load(tmp_path / "whole", "cpu").scorer_
+    np.testing.assert_array_equal(one.user_vectors, whole.user_vectors)
+    np.testing.assert_array_equal(one.item_vectors, whole.item_vectors)
+    again = densirank(*words, "--out", out, "--resume")
+    assert "nothing to resume" in again.stderr
+
+
+def test_ctrl_c_saves_what_there_is(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "m"
+    process = started("fit", folder / "train.txt", "--out", out, "--set", "iterations=1000000")
+    while not (out / "training.jsonl").exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Interrupted after" in said
+    assert load(out).recommend(0).height == 10
+    assert (out / "checkpoint.safetensors").exists()
+
+
+def test_a_diverging_run_stops_with_advice(folder: Path, tmp_path: Path) -> None:
+    done = densirank(
+        "fit", folder / "train.txt", "--out", tmp_path / "m", *SMALL,
+        "--set", "learning_rate=1e20", "--set", "max_norm=none",
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "no longer finite" in done.stderr
+    assert not (tmp_path / "m" / "model.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "sentence"),
+    [
+        ("", "train.txt", "train.txt is empty"),
+        ("0 1 2\n1 x 3\n", "train.txt", "train.txt.*line 2"),
+        ("0 1 2\n1\n", "train.txt", "train.txt.*line 2"),
+        ("person,thing\n1,2\n", "train.csv", "train.csv.*person"),
+        ("user,item\n1,2\n,3\n", "train.csv", "train.csv.*user"),
+        ("0 1", "train.dat", r"train.dat"),
+    ],
+)
+def test_bad_training_files_are_refused_and_nothing_is_written(
+    tmp_path: Path, content: str, name: str, sentence: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    said = complaint(densirank("fit", tmp_path / name, "--out", tmp_path / "m"))
+    assert re.search(sentence, said)
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["fit", "{t}", "--out", "{d}", "--set", "dim"], "--set takes KEY=VALUE"),
+        (["fit", "{t}", "--out", "{d}", "--set", "dim=many"], "dim cannot be 'many'"),
+        (["fit", "{t}", "--out", "{d}", "--set", "depth=3"], "unknown setting 'depth'"),
+        (["fit", "{t}", "--out", "{d}", "--method", "svd"], "no method 'svd'"),
+        (["fit", "{t}", "--out", "{d}", "--valid", "1.5"], "between 0 and 1"),
+        (["fit", "{t}", "--out", "{d}", "--valid", "nowhere.txt"], "nowhere.txt"),
+        (["fit", "{t}", "--out", "{d}", "--valid-split", "first"], "last or random"),
+        (["fit", "{t}", "--out", "{d}", "--config", "none.toml"], "none.toml cannot be read"),
+        (["fit", "{t}", "--out", "{d}", "--device", "abacus"], "auto, cpu or cuda"),
+        (["fit", "{t}", "--out", "{t}"], "is a file"),
+        (["fit", "nowhere.txt", "--out", "{d}"], "nowhere.txt"),
+        (["fit", "{m}", "--out", "{d}"], "is a folder"),
+        (["evaluate", "{m}", "nowhere.txt"], "nowhere.txt"),
+        (["evaluate", "nowhere", "{t}"], "there is no folder nowhere"),
+        (["recommend", "{m}"], "either --user ID"),
+        (["recommend", "{m}", "--user", "3", "--all"], "either --user ID"),
+        (["recommend", "{m}", "--user", "nobody"], "does not know the user nobody"),
+        (["recommend", "{m}", "--all", "--out", "no/such/place.parquet"], "no folder no/such"),
+        (["similar", "{m}", "999"], "does not know the item 999"),
+    ],
+)
+def test_bad_requests_get_one_sentence(
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    sentence: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    places = {"t": folder / "train.txt", "m": folder / "model", "d": tmp_path / "new"}
+    said = complaint(densirank(*(word.format(**places) for word in words)))
+    assert sentence in said
+    assert not (tmp_path / "new" / "model.json").exists()
+
+
+def test_strangers_in_the_test_file_are_counted_not_fatal(folder: Path, tmp_path: Path) -> None:
+    test = tmp_path / "test.txt"
+    test.write_text("0 1 2 999\n888 1\n")
+    done = densirank("evaluate", folder / "model", test, "--json")
+    assert done.returncode == 0
+    metrics = json.loads(done.stdout)
+    assert (metrics["users"], metrics["unknown_users"], metrics["unknown_items"]) == (1, 1, 1)
+    assert "1 test users are unknown" in done.stderr
+
+
+def test_a_public_set_is_found_by_name(tmp_path: Path) -> None:
+    data = os.environ.get("DENSIRANK_DATA")
+    if not data:
+        pytest.skip("DENSIRANK_DATA names no folder with the public data sets")
+    model = tmp_path / "gowalla"
+    done = densirank("fit", "gowalla", "--out", model, "--set", "iterations=10")
+    assert done.returncode == 0, done.stderr
+    metrics = json.loads(densirank("evaluate", model, "gowalla", "--json").stdout)
+    assert metrics["users"] == 29_858
+    assert metrics["ndcg@20"] > 0.10  # ten steps; popularity has .03

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
+
+import densirank
+from densirank.models.lightgcn import LightGCN, Propagation
+from densirank.models.mf import MatrixFactorisation
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> NDArray[np.bool_]:
+    """Who had what, (users, items): at least one pair, often users and items without any."""
+    n_users, n_items = draw(st.integers(1, 6)), draw(st.integers(1, 6))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    owned = random.random((n_users, n_items)) < draw(st.sampled_from([0.1, 0.3, 0.7]))
+    owned[random.integers(n_users), random.integers(n_items)] = True
+    return owned
+
+
+def _dense(owned: NDArray[np.bool_], layers: int) -> Tensor:
+    """P = mean of the powers of D^-½ A D^-½, from its definition."""
+    n_users, n_items = owned.shape
+    adjacency = np.block(
+        [[np.zeros((n_users, n_users)), owned], [owned.T, np.zeros((n_items, n_items))]]
+    )
+    roots = np.sqrt(adjacency.sum(axis=1))
+    normalised = adjacency / np.maximum(np.outer(roots, roots), 1)  # an isolated row is zero anyway
+    powers = [np.linalg.matrix_power(normalised, k) for k in range(layers + 1)]
+    return torch.from_numpy(np.mean(powers, axis=0))
+
+
+def _propagation(owned: NDArray[np.bool_], layers: int) -> Propagation:
+    return Propagation(densirank.read(sparse.csr_array(owned)), layers, dtype=torch.float64)
+
+
+def _random_vectors(owned: NDArray[np.bool_], seed: int) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    users, items = (
+        torch.randn(count, 3, dtype=torch.float64, generator=generator) for count in owned.shape
+    )
+    return users, items
+
+
+layer_counts = st.integers(0, 4)
+
+
+@settings(deadline=None)
+@given(graphs(), layer_counts)
+def test_propagation_is_the_mean_of_the_powers_of_the_normalised_graph(
+    owned: NDArray[np.bool_], layers: int
+) -> None:
+    vectors = _random_vectors(owned, seed=0)
+    actual = torch.cat(_propagation(owned, layers)(*vectors))
+    torch.testing.assert_close(actual, _dense(owned, layers) @ torch.cat(vectors))
+
+
+@settings(deadline=None)
+@given(graphs(), layer_counts)
+def test_propagation_is_self_adjoint(owned: NDArray[np.bool_], layers: int) -> None:
+    propagation = _propagation(owned, layers)
+    x, y = _random_vectors(owned, seed=0), _random_vectors(owned, seed=1)
+    torch.testing.assert_close(
+        (torch.cat(propagation(*x)) * torch.cat(y)).sum(),
+        (torch.cat(x) * torch.cat(propagation(*y))).sum(),
+    )
+
+
+@settings(deadline=None, max_examples=50)
+@given(graphs(), layer_counts)
+def test_gradient_is_that_of_the_dense_propagation(owned: NDArray[np.bool_], layers: int) -> None:
+    model = LightGCN(densirank.read(sparse.csr_array(owned)), layers, 3, torch.Generator())
+    model.double()
+    model.propagation = _propagation(owned, layers)
+    users, items = model.vectors()
+    (users @ items.T).square().sum().backward()  # type: ignore[no-untyped-call]
+
+    table = torch.cat([model.user_table, model.item_table]).detach().requires_grad_()
+    final = _dense(owned, layers) @ table
+    users, items = final[: len(owned)], final[len(owned) :]
+    (users @ items.T).square().sum().backward()  # type: ignore[no-untyped-call]
+
+    assert model.user_table.grad is not None
+    assert model.item_table.grad is not None
+    torch.testing.assert_close(
+        torch.cat([model.user_table.grad, model.item_table.grad]), table.grad
+    )
+
+
+def test_gradient_comes_even_if_only_the_users_are_looked_at() -> None:
+    owned = np.array([[True, False], [True, True]])
+    model = LightGCN(densirank.read(sparse.csr_array(owned)), 2, 1, torch.Generator())
+    users, _ = model.vectors()
+    users.sum().backward()  # type: ignore[no-untyped-call]
+    expected = _dense(owned, 2)[:2].sum(dim=0).float()
+    assert model.user_table.grad is not None
+    assert model.item_table.grad is not None
+    actual = torch.cat([model.user_table.grad, model.item_table.grad]).squeeze(1)
+    torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.parametrize("layers", [0, 1, 3])
+def test_isolated_users_and_items_keep_a_share_of_their_own_vector(layers: int) -> None:
+    owned = np.zeros((3, 4), dtype=bool)
+    owned[0, 0] = owned[2, 3] = True
+    users, items = _random_vectors(owned, seed=0)
+    final_users, final_items = _propagation(owned, layers)(users, items)
+    torch.testing.assert_close(final_users[1], users[1] / (layers + 1))
+    torch.testing.assert_close(final_items[[1, 2]], items[[1, 2]] / (layers + 1))
+
+
+def test_without_layers_it_is_matrix_factorisation() -> None:
+    data = densirank.read([(0, 1), (1, 0), (1, 1)])
+    plain = MatrixFactorisation(2, 2, 5, torch.Generator().manual_seed(3))
+    graph = LightGCN(data, 0, 5, torch.Generator().manual_seed(3))
+    for one, other in zip(plain.vectors(), graph.vectors(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_vectors_come_from_the_graph_in_single_precision_too() -> None:
+    owned = np.array([[True, True, False], [False, True, False]])
+    model = LightGCN(densirank.read(sparse.csr_array(owned)), 3, 4, torch.Generator())
+    first_layer = torch.cat([model.user_table, model.item_table]).detach()
+    expected = _dense(owned, 3).float() @ first_layer
+    torch.testing.assert_close(torch.cat(model.vectors()).detach(), expected)
+
+
+def test_a_graph_of_a_million_by_a_million_fits_in_memory() -> None:
+    """Anything of size users × items would take four terabytes."""
+    million = 1_000_000
+    ends = np.random.default_rng(0).integers(million, size=(2, 1000))
+    data = densirank.read(sparse.csr_array((np.ones(1000), ends), shape=(million, million)))
+    model = LightGCN(data, 2, 1, torch.Generator())
+    users, items = model.vectors()
+    (users.sum() + items.sum()).backward()  # type: ignore[no-untyped-call]
+    assert len(users) == len(items) == million

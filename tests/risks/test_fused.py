@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+import densirank
+from densirank.csr import Rows
+from densirank.risks import Positives, Risk, density, fused
+
+PAIRS = {
+    "pde": (fused.pde_risk, density.pde_risk),
+    "wd": (fused.wd_risk, density.wd_risk),
+    "mle": (fused.mle_risk, density.mle_risk),
+}
+both = pytest.mark.parametrize(("fast", "reference"), PAIRS.values(), ids=PAIRS.keys())
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a batch may look like, and into how many users a block is cut."""
+
+    n_users: int
+    n_candidates: int
+    n_outside: int = 0  # items behind the candidates
+    dim: int = 3
+    norm: float = 1.0  # of the longest vectors
+    users_per_block: int = 100
+    saturated: bool = False  # the first user has had every candidate
+    owned_share: float = 0.4
+    seed: int = 0
+
+    def vectors(self, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+        generator = torch.Generator().manual_seed(self.seed)
+        tables = []
+        for count in (self.n_users, self.n_candidates + self.n_outside):
+            table = torch.randn(count, self.dim, dtype=torch.float64, generator=generator)
+            table *= self.norm / table.norm(dim=1).max()
+            tables.append(table.to(dtype).requires_grad_())
+        return tables[0], tables[1]
+
+    def positives(self) -> Positives:
+        random = np.random.default_rng(self.seed)
+        owned = random.random((self.n_users, self.n_candidates + self.n_outside)) < self.owned_share
+        owned[np.arange(self.n_users), random.integers(owned.shape[1], size=self.n_users)] = True
+        if self.saturated:
+            owned[0, : self.n_candidates] = True
+        rows = Rows.of(densirank.read(sparse.csr_array(owned)), torch.device("cpu"))
+        return Positives(rows.indptr, rows.columns, self.n_candidates)
+
+    @contextmanager
+    def cut_into_blocks(self, dtype: torch.dtype = torch.float64) -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            bytes_per_user = self.n_candidates * dtype.itemsize
+            patch.setitem(fused.BLOCK_BYTES, "cpu", self.users_per_block * bytes_per_user)
+            yield
+
+
+cases = st.builds(
+    Case,
+    n_users=st.integers(1, 7),
+    n_candidates=st.integers(1, 8),
+    n_outside=st.integers(0, 3),
+    dim=st.integers(1, 4),
+    norm=st.sampled_from([0.1, 1.0, 7.0, 8.0, 50.0]),  # 7² is below SAFE_SCORE, 8² above
+    users_per_block=st.integers(1, 8),
+    saturated=st.booleans(),
+    seed=st.integers(0, 2**32 - 1),
+)
+
+
+def _value_and_gradients(
+    risk: Risk, vectors: tuple[Tensor, Tensor], positives: Positives, factor: float = 1.0
+) -> tuple[Tensor, ...]:
+    loss = risk(*vectors, positives)
+    return loss.detach(), *torch.autograd.grad(factor * loss, vectors)
+
+
+@both
+@settings(deadline=None, max_examples=80)
+@given(cases, st.sampled_from([1.0, 2.0, -0.3]))
+@example(Case(n_users=1, n_candidates=1), 1.0)
+@example(Case(n_users=7, n_candidates=5, users_per_block=3), 1.0)  # a ragged last block
+@example(Case(n_users=7, n_candidates=5, norm=50, users_per_block=2, saturated=True), 2.0)
+@example(Case(n_users=4, n_candidates=2, n_outside=3, saturated=True), 1.0)
+@example(Case(n_users=1, n_candidates=3, norm=50, saturated=True), 1.0)  # nobody unobserved at all
+def test_one_pass_equals_the_reference_in_value_and_gradients(
+    fast: Risk, reference: Risk, case: Case, factor: float
+) -> None:
+    vectors, positives = case.vectors(), case.positives()
+    expected = _value_and_gradients(reference, vectors, positives, factor)
+    with case.cut_into_blocks():
+        actual = _value_and_gradients(fast, vectors, positives, factor)
+    torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-9)
+
+
+@both
+@settings(deadline=None, max_examples=40)
+@given(cases.filter(lambda case: case.norm <= 8))
+def test_single_precision_differs_by_rounding_only(fast: Risk, reference: Risk, case: Case) -> None:
+    positives = case.positives()
+    expected = _value_and_gradients(reference, case.vectors(), positives)
+    with case.cut_into_blocks(torch.float32):
+        actual = _value_and_gradients(fast, case.vectors(torch.float32), positives)
+    assert all(tensor.dtype == torch.float32 for tensor in actual)
+    score = case.norm**2  # is off by a few units in the last place, and so is log p
+    rounding = 10 * torch.finfo(torch.float32).eps * (1 + score)
+    for one, other, scale in zip(actual, expected, (1.0, case.norm, case.norm), strict=True):
+        slack = rounding * (1 + 2 * score) * scale
+        torch.testing.assert_close(one.double(), other, rtol=0, atol=slack)
+
+
+@both
+@pytest.mark.parametrize("saturated", [False, True])
+@pytest.mark.parametrize("norm", [1.0, 8.0])
+def test_finite_differences_agree_with_the_gradient(
+    fast: Risk, reference: Risk, norm: float, saturated: bool
+) -> None:
+    case = Case(5, 6, n_outside=2, dim=2, norm=norm, users_per_block=2, saturated=saturated)
+    positives = case.positives()
+    with case.cut_into_blocks():
+        assert torch.autograd.gradcheck(lambda u, i: fast(u, i, positives), case.vectors())
+
+
+@both
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("score", [0.999 * fused.SAFE_SCORE, 1.001 * fused.SAFE_SCORE, 40_000.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_no_score_is_too_high_or_too_low_for_the_exponential(
+    fast: Risk, reference: Risk, sign: int, score: float, dtype: torch.dtype
+) -> None:
+    norm = score**0.5
+    user = torch.tensor([[norm]], dtype=dtype, requires_grad=True)
+    items = torch.full((2000, 1), sign * norm, dtype=dtype, requires_grad=True)
+    positives = Positives(torch.tensor([0, 1]), torch.tensor([3]), n_candidates=2000)
+    actual = _value_and_gradients(fast, (user, items), positives)
+    doubled = (user.detach().double().requires_grad_(), items.detach().double().requires_grad_())
+    expected = _value_and_gradients(reference, doubled, positives)
+    digits = 1e-5 if dtype == torch.float32 else 1e-10
+    for one, other in zip(actual, expected, strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=digits, atol=digits * score)
+
+
+def test_a_user_who_has_had_every_candidate_adds_only_the_positive_term() -> None:
+    case = Case(n_users=1, n_candidates=4, n_outside=1, saturated=True)
+    (user, items), positives = case.vectors(), case.positives()
+    mean_positive = items[positives.columns].mean(dim=0)
+    value, user_gradient, _ = _value_and_gradients(fused.wd_risk, (user, items), positives)
+    torch.testing.assert_close(value, -(user[0] @ mean_positive).detach())
+    torch.testing.assert_close(user_gradient[0], -mean_positive.detach())
+
+
+class LargestTensor(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Remembers how many numbers the largest tensor has that any operation gave."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.numbers = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, Tensor):
+                held = tensor.numel() if tensor.layout == torch.strided else tensor._nnz()
+                self.numbers = max(self.numbers, held)
+        return result
+
+
+@both
+def test_memory_is_bounded_by_the_block_and_not_by_users_times_candidates(
+    fast: Risk, reference: Risk
+) -> None:
+    case = Case(n_users=60, n_candidates=200, dim=4, users_per_block=7, owned_share=0.02)
+    vectors, positives = case.vectors(), case.positives()
+    with case.cut_into_blocks(), LargestTensor() as used_by_one_pass:
+        _value_and_gradients(fast, vectors, positives)
+    with LargestTensor() as used_by_reference:
+        _value_and_gradients(reference, vectors, positives)
+    assert max(len(positives.columns), *(table.numel() for table in vectors)) < 7 * 200
+    assert used_by_one_pass.numbers == 7 * 200
+    assert used_by_reference.numbers >= 60 * 200  # the measure does see such a thing
+
+
+@both
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+@pytest.mark.parametrize("norm", [1.0, 50.0])
+@pytest.mark.parametrize("saturated", [False, True])
+def test_one_pass_on_a_gpu_equals_the_reference(
+    fast: Risk, reference: Risk, norm: float, saturated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = Case(n_users=50, n_candidates=70, n_outside=9, dim=8, norm=norm, saturated=saturated)
+    positives = case.positives()
+    expected = _value_and_gradients(reference, case.vectors(), positives, 2.0)
+    monkeypatch.setitem(fused.BLOCK_BYTES, "cuda", 16 * 70 * 8)
+    user_vectors, item_vectors = (
+        table.detach().cuda().requires_grad_() for table in case.vectors()
+    )
+    on_gpu = Positives(positives.indptr.cuda(), positives.columns.cuda(), positives.n_candidates)
+    actual = _value_and_gradients(fast, (user_vectors, item_vectors), on_gpu, 2.0)
+    on_cpu = tuple(tensor.cpu() for tensor in actual)
+    torch.testing.assert_close(on_cpu, expected, rtol=1e-9, atol=1e-9)

@@ -1,0 +1,33 @@
+"""The numerical core runs on a machine that has torch, numpy and scipy and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = """
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"polars", "typer", "rich", "safetensors"}:
+            raise ModuleNotFoundError(f"{name} is not on this machine", name=name)
+
+sys.meta_path.insert(0, Blocked())
+from pathlib import Path
+import densirank
+train = densirank.read(Path(sys.argv[1]))
+ranker = densirank.Ranker(dim=4, iterations=3, validate_every=1, device="cpu").fit(train, 0.5)
+metrics = ranker.evaluate(densirank.read([(0, 4)]))
+assert metrics["users"] == 1, metrics
+"""
+
+
+def test_read_fit_validate_and_evaluate_without_anything_else(tmp_path: Path) -> None:
+    text = tmp_path / "train.txt"
+    text.write_text("0 0 1 2\n1 1 2 3\n2 4 0\n")
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(text)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,168 @@
+"""The estimator as its users meet it."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import sparse, special
+
+from densirank import Interactions, Ranker, read
+from densirank.data.synthetic import kl_divergence, planted
+from densirank.errors import InputError
+
+WORLD = planted(150, 60, items_per_user=12, test_items_per_user=3, seed=2)
+NAMED = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("bob", "rye"), ("eve", "jam")]
+
+
+@pytest.fixture(scope="module")
+def ranker() -> Ranker:
+    return Ranker(device="cpu", dim=8, iterations=60).fit(WORLD.train)
+
+
+@pytest.fixture(scope="module")
+def named() -> Ranker:
+    return Ranker(device="cpu", dim=4, iterations=10).fit(NAMED)
+
+
+def test_recommendations_are_a_frame_with_the_ids_as_they_came(named: Ranker) -> None:
+    frame = named.recommend(["bob", "ann"], k=5)
+    assert frame.columns == ["user_id", "item_id", "score", "probability", "rank"]
+    assert frame["user_id"].to_list() == ["bob", "ann"]
+    assert frame["item_id"].to_list() == ["jam", "rye"]  # each has one item left, so one row
+    assert frame["probability"].to_list() == [1.0, 1.0]
+
+
+def test_a_frame_s_scores_and_probabilities_are_the_model_s(ranker: Ranker) -> None:
+    frame = ranker.recommend(3, k=60)
+    scores = (ranker.scorer_.user_vectors[3] @ ranker.scorer_.item_vectors.T).double().numpy()
+    unseen = np.setdiff1d(np.arange(60), WORLD.train.items_of(3))
+    expected = pl.DataFrame({"item_id": unseen, "p": special.softmax(scores[unseen])})
+    both = frame.join(expected, on="item_id")
+    assert frame.height == both.height == len(unseen)
+    np.testing.assert_allclose(both["probability"], both["p"], rtol=1e-5)
+    assert frame["score"].is_sorted(descending=True)
+    assert frame["rank"].to_list() == list(range(1, len(unseen) + 1))
+
+
+def test_filters_restrict_the_catalogue_and_renormalise(ranker: Ranker) -> None:
+    allowed = [1, 2, 3, 4, 5, 6]
+    frame = ranker.recommend(3, k=10, items=allowed, exclude=[2], filter_seen=False)
+    assert set(frame["item_id"]) == {1, 3, 4, 5, 6}
+    assert frame["probability"].sum() == pytest.approx(1)
+    assert set(ranker.recommend(3, k=60, filter_seen=False)["item_id"]) == set(range(60))
+
+
+def test_everybody_at_once_equals_one_by_one(ranker: Ranker) -> None:
+    everybody = ranker.recommend(k=4)
+    assert everybody.height == 4 * 150
+    for user in (0, 77, 149):
+        alone = ranker.recommend(user, k=4)
+        together = everybody.filter(pl.col("user_id") == user)
+        assert alone["item_id"].to_list() == together["item_id"].to_list()
+
+
+def test_a_fitted_model_is_closer_to_the_planted_truth_than_popularity(ranker: Ranker) -> None:
+    def distance(fitted: Ranker) -> float:
+        users, items = fitted.scorer_.user_vectors, fitted.scorer_.item_vectors
+        return kl_divergence(WORLD, lambda chosen: (users[chosen] @ items.T).numpy())
+
+    popularity = Ranker("popularity", device="cpu").fit(WORLD.train)
+    assert distance(ranker) < 0.9 * distance(popularity)
+
+
+def test_popularity_gives_items_their_share() -> None:
+    popularity = Ranker("popularity", device="cpu").fit(WORLD.train)
+    frame = popularity.recommend(0, k=60, filter_seen=False).sort("item_id")
+    counts = WORLD.train.item_counts + 1
+    np.testing.assert_allclose(frame["probability"], counts / counts.sum(), rtol=1e-5)
+
+
+def test_similar_items_are_by_cosine_and_leave_the_item_out(ranker: Ranker) -> None:
+    frame = ranker.similar_items(7, k=5)
+    vectors = ranker.scorer_.item_vectors.double().numpy()
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    cosines = unit @ unit[7]
+    cosines[7] = -np.inf
+    best = np.argsort(-cosines)[:5]
+    assert frame["item_id"].to_list() == best.tolist()
+    np.testing.assert_allclose(frame["score"], cosines[best], rtol=1e-5)
+
+
+def test_frames_matrices_and_pairs_all_fit() -> None:
+    pairs = [(u, i) for u in range(6) for i in range(6) if (u + i) % 2 == 0]
+    users, items = np.array(pairs).T
+    frame = pl.DataFrame({"user": users, "item": items})
+    sources = [
+        pairs,
+        frame,
+        frame.to_pandas(),
+        frame.to_arrow(),
+        sparse.csr_matrix((np.ones(len(pairs)), (users, items))),
+        sparse.csr_array((np.ones(len(pairs)), (users, items))),
+    ]
+    frames = [Ranker(device="cpu", dim=4, iterations=5).fit(s).recommend(k=3) for s in sources]
+    assert all(other.equals(frames[0]) for other in frames[1:])
+
+
+def test_ids_meet_across_kinds(ranker: Ranker) -> None:
+    assert ranker.recommend("3", k=2).equals(ranker.recommend(3, k=2))
+
+
+def test_evaluate_names_its_metrics_and_counts(ranker: Ranker) -> None:
+    metrics = ranker.evaluate(WORLD.test, k=10)
+    assert metrics["users"] == 150
+    assert 0 < metrics["recall@10"] < 1
+    assert metrics["unknown_users"] == metrics["unknown_items"] == metrics["seen_pairs"] == 0
+    on_train = ranker.evaluate(WORLD.train, k=10)
+    assert on_train["recall@10"] == 0
+    assert on_train["seen_pairs"] == len(WORLD.train)
+    strangers = read([(0, 1), (999, 1), (0, 888)])
+    counted = ranker.evaluate(strangers, k=10)
+    assert (counted["unknown_users"], counted["unknown_items"], counted["users"]) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda r: r.recommend("nobody"), "does not know the user nobody"),
+        (lambda r: r.recommend([1, 2, 997, 998, 999, 1000, 1001]), "997, 998, 999 and 2 more"),
+        (lambda r: r.recommend(1, items=[5, 555]), "does not know the item 555"),
+        (lambda r: r.recommend(1, k=0), "k must be at least 1, not 0"),
+        (lambda r: r.similar_items(60), "does not know the item 60"),
+        (lambda r: r.fit(WORLD.train, valid=1.5), "1.5"),
+    ],
+)
+def test_bad_requests_get_a_sentence(ranker: Ranker, call: object, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        call(ranker)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"method": "svd"}, "there is no method 'svd'; the methods are wd-lgcn"),
+        ({"dims": 3}, "unknown setting 'dims'; the settings are dim"),
+        ({"dim": 2.5}, "dim must be a whole number"),
+        ({"learning_rate": 0}, "learning_rate must be a number above 0"),
+        ({"candidates": "some"}, "candidates must be 'batch', 'all' or a whole number"),
+        ({"max_norm": -1.0}, "max_norm must be a number above 0, not -1.0"),
+        ({"seed": -1}, "seed must be a whole number from 0"),
+        ({"seed": 2**64}, "seed must be a whole number from 0"),
+        ({"l2": float("nan")}, "l2 must be a number of at least 0, not nan"),
+    ],
+)
+def test_bad_settings_get_a_sentence(options: dict[str, object], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        Ranker(**options)  # type: ignore[arg-type]
+
+
+def test_an_absent_device_is_named() -> None:
+    with pytest.raises(InputError, match="choose auto, cpu or cuda"):
+        Ranker(device="tpu").fit(NAMED)
+
+
+def test_a_last_split_needs_an_order() -> None:
+    unordered = Interactions.from_pairs([0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2])
+    with pytest.raises(InputError, match="order"):
+        Ranker(device="cpu").fit(unordered, 0.3, valid_split="last")

@@ -1,0 +1,189 @@
+"""The loop: it learns, stops, keeps the best, and comes back from the dead to the same result."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from densirank import Interactions, Ranker
+from densirank.data.splitting import validation_split
+from densirank.data.synthetic import planted
+from densirank.errors import StorageError, TrainingError
+from densirank.training.callbacks import JsonLines, Report
+from densirank.training.interruption import Interruption
+
+WORLD = planted(120, 60, items_per_user=10, test_items_per_user=3, seed=5)
+SMALL: dict[str, Any] = {"dim": 8, "users_per_batch": 32, "iterations": 40, "validate_every": 5}
+
+
+def fitted(**options: Any) -> Ranker:
+    fit_options = {key: options.pop(key) for key in ("valid", "checkpoint") if key in options}
+    ranker = Ranker(device="cpu", **(SMALL | options))
+    return ranker.fit(WORLD.train, checkpoint_seconds=0, **fit_options)
+
+
+def same_vectors(one: Ranker, other: Ranker) -> bool:
+    return torch.equal(one.scorer_.user_vectors, other.scorer_.user_vectors) and torch.equal(
+        one.scorer_.item_vectors, other.scorer_.item_vectors
+    )
+
+
+class Killed(BaseException):
+    """Stands for a process that ends between two steps."""
+
+
+def killer(at: int) -> Any:
+    def callback(report: Report) -> None:
+        if report.iteration >= at:
+            raise Killed
+
+    return callback
+
+
+def test_training_lowers_the_loss_and_beats_popularity() -> None:
+    ranker = fitted()
+    reports = ranker.training_["reports"]
+    assert reports[-1]["loss"] < reports[0]["loss"]
+    popularity = Ranker("popularity", device="cpu").fit(WORLD.train)
+    assert ranker.evaluate(WORLD.test)["ndcg@20"] > 1.3 * popularity.evaluate(WORLD.test)["ndcg@20"]
+
+
+def test_same_seed_same_result_and_another_seed_another() -> None:
+    assert same_vectors(fitted(seed=3), fitted(seed=3))
+    assert not same_vectors(fitted(seed=3), fitted(seed=4))
+
+
+@pytest.mark.parametrize("candidates", ["batch", 20])
+@pytest.mark.parametrize("valid", [None, 0.2])
+def test_a_killed_run_resumes_to_the_same_result(
+    tmp_path: Path, candidates: Any, valid: float | None
+) -> None:
+    whole = fitted(candidates=candidates, valid=valid)
+    path = tmp_path / "run.safetensors"
+    ranker = Ranker(device="cpu", candidates=candidates, **SMALL)
+    with pytest.raises(Killed):
+        ranker.fit(
+            WORLD.train, valid, callbacks=[killer(20)], checkpoint=path, checkpoint_seconds=0
+        )
+    assert path.exists()
+    resumed = fitted(candidates=candidates, valid=valid, checkpoint=path)
+    assert same_vectors(resumed, whole)
+    assert resumed.training_["best_iteration"] == whole.training_["best_iteration"]
+
+
+def test_a_checkpoint_of_another_run_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "run.safetensors"
+    fitted(checkpoint=path)
+    with pytest.raises(StorageError, match=r"its l2 is [0-9.]+, not 0.5"):
+        fitted(checkpoint=path, l2=0.5)
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run.safetensors"
+    fitted(checkpoint=path)
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(StorageError, match="cannot be read as a checkpoint"):
+        fitted(checkpoint=path)
+
+
+def test_the_best_validated_iterate_is_kept_and_patience_ends_training() -> None:
+    ranker = fitted(valid=0.3, iterations=400, patience=3, learning_rate=0.2)
+    curve = {
+        r["iteration"]: r["validation"] for r in ranker.training_["reports"] if r["validation"]
+    }
+    best = max(curve, key=lambda iteration: (curve[iteration], -iteration))
+    assert ranker.training_["best_iteration"] == best
+    assert ranker.training_["iterations"] == best + 3 * SMALL["validate_every"] < 400
+
+    train, held = validation_split(WORLD.train, 0.3, None, 0)
+    ranker.interactions_ = train
+    assert ranker.evaluate(held)["ndcg@20"] == pytest.approx(curve[best], abs=1e-12)
+
+
+def test_without_validation_exactly_the_asked_iterations_are_made() -> None:
+    assert fitted(iterations=7, patience=1).training_["iterations"] == 7
+
+
+def test_held_out_items_are_not_trained_on_but_count_as_seen() -> None:
+    ranker = fitted(valid=0.3)
+    train, _ = validation_split(WORLD.train, 0.3, None, 0)
+    assert same_vectors(fitted(valid=0.3), ranker)
+    alone = Ranker(device="cpu", **SMALL).fit(train, WORLD.test)
+    assert len(alone.interactions_) < len(ranker.interactions_) == len(WORLD.train)
+
+
+def test_a_loss_that_is_not_finite_stops_with_advice() -> None:
+    with pytest.raises(TrainingError, match=r"no longer finite at iteration \d+: lower learn"):
+        fitted(max_norm=None, learning_rate=1e20, iterations=30)
+
+
+def test_norms_are_clipped_after_every_update() -> None:
+    ranker = fitted(method="wd-mf", max_norm=0.5, learning_rate=0.3)
+    for vectors in (ranker.scorer_.user_vectors, ranker.scorer_.item_vectors):
+        norms = torch.linalg.vector_norm(vectors, dim=1)
+        assert float(norms.max()) <= 0.5 + 1e-6
+        assert float(norms.max()) > 0.49
+
+
+def test_l2_pulls_the_vectors_in() -> None:
+    free, pulled = (
+        fitted(method="wd-mf", max_norm=None, l2=l2, iterations=100) for l2 in (0.0, 5.0)
+    )
+    assert pulled.scorer_.user_vectors.norm() < 0.5 * free.scorer_.user_vectors.norm()
+
+
+def test_the_log_has_one_json_object_a_report(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    ranker = Ranker(device="cpu", **SMALL).fit(WORLD.train, 0.2, callbacks=[JsonLines(log)])
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert lines == ranker.training_["reports"]
+    assert [line["iteration"] for line in lines if line["validation"]] == list(range(5, 41, 5))
+
+
+def test_interruption_ends_after_the_step_and_can_be_resumed(tmp_path: Path) -> None:
+    import os
+    import signal
+
+    path = tmp_path / "run.safetensors"
+
+    def press_ctrl_c(report: Report) -> None:
+        if report.iteration == 20:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    ranker = Ranker(device="cpu", **SMALL)
+    ranker.fit(WORLD.train, callbacks=[press_ctrl_c], checkpoint=path)
+    assert ranker.training_["interrupted"]
+    assert ranker.training_["iterations"] == 20
+    assert same_vectors(ranker, fitted(iterations=20))
+    assert same_vectors(fitted(checkpoint=path), fitted())
+
+
+def test_a_second_ctrl_c_is_not_swallowed() -> None:
+    import os
+    import signal
+
+    with Interruption() as interruption:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert interruption.requested
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_an_item_nobody_had_and_a_user_without_items_do_no_harm() -> None:
+    data = replace(WORLD.train)
+    empty_user = data.select(data.users != 0)
+    ranker = Ranker(device="cpu", **SMALL).fit(empty_user)
+    assert torch.isfinite(ranker.scorer_.user_vectors).all()
+    assert ranker.recommend(0, k=5).height == 5
+
+
+def test_one_user_with_every_item_trains_without_nan() -> None:
+    everything = Interactions.from_pairs([0, 0, 0], [0, 1, 2])
+    ranker = Ranker(device="cpu", dim=2, iterations=5).fit(everything)
+    assert torch.isfinite(ranker.scorer_.item_vectors).all()
+    assert ranker.recommend(0).height == 0

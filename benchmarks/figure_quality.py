@@ -62,7 +62,7 @@ def main() -> None:
         rows = published | ours(dataset)
         for place, (name, value) in enumerate(reversed(rows.items())):
             colour = BLUE if name.startswith("densirank") else GREY
-            panel.hlines(place, 0, value, color=colour, linewidth=1)
+            panel.axhline(place, color="#e6e6e6", linewidth=1, zorder=0)
             panel.plot(value, place, "o", color=colour)
             panel.annotate(
                 f"{value:.4f}".lstrip("0"), (value, place), (6, 0), textcoords="offset points",
@@ -71,6 +71,7 @@ def main() -> None:
         panel.set_yticks(range(len(rows)), list(reversed(rows)))
         low, high = min(rows.values()), max(rows.values())
         panel.set_xlim(low - 0.25 * (high - low), high + 0.2 * (high - low))
+        panel.locator_params(axis="x", nbins=5)
         panel.set_xlabel("nDCG@20 on test (axis does not start at 0)")
         panel.set_title(TITLES[dataset])
         panel.spines[["top", "right"]].set_visible(False)

@@ -215,6 +215,8 @@ def recommend(
         raise InputError("say for whom: either --user ID (once or more) or --all")
     if as_json and out_file is not None:
         raise InputError("--json and --out exclude each other")
+    if out_file is not None and out_file.is_dir():
+        raise InputError(f"{out_file} is a folder; --out names the file to write")
     if out_file is not None and not out_file.parent.is_dir():
         raise InputError(f"there is no folder {out_file.parent} to write {out_file.name} to")
     frame = load(model, device).recommend(user or None, k)

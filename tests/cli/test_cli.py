@@ -282,6 +282,7 @@ def test_bad_training_files_are_refused_and_nothing_is_written(
         (["recommend", "{m}", "--user", "3", "--all"], "either --user ID"),
         (["recommend", "{m}", "--user", "nobody"], "does not know the user nobody"),
         (["recommend", "{m}", "--all", "--out", "no/such/place.parquet"], "no folder no/such"),
+        (["recommend", "{m}", "--all", "--out", "{m}"], "is a folder; --out names the file"),
         (["similar", "{m}", "999"], "does not know the item 999"),
     ],
 )

@@ -85,7 +85,7 @@ def _find(role: str, wish: str | None, names: Sequence[str], origin: str) -> str
         if role in REQUIRED:
             raise InputError(
                 f"{origin}: no column looks like the {role} (there are: {there}); "
-                f"name it with {role}_column"
+                f"name it with {role}_column (--{role}-column)"
             )
         return None
     if wish == "":

@@ -129,7 +129,9 @@ def _format_of(path: Path) -> str:
     if path.is_dir():
         raise InputError(f"{path} is a folder; a file was expected")
     known = ", ".join(FORMATS)
-    raise InputError(f"{path}: the suffix {last!r} is not one of {known}; say what it is by format")
+    raise InputError(
+        f"{path}: the suffix {last!r} is not one of {known}; name its format (--format)"
+    )
 
 
 def _is_frame(source: object) -> bool:

@@ -1,8 +1,7 @@
 """All items × some users → the best k unseen: computed here and nowhere else.
 
 Users go through in blocks whose scores fit a budget in bytes, so memory never grows with
-users × items. Equal scores are ordered by item index, so that a list does not depend on how the
-users were cut into blocks.
+users × items.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from densirank.csr import Rows
 from densirank.ranking.scores import Scorer
+from densirank.ranking.selection import best_columns
 
 BUDGET_BYTES = 256 << 20
 """Memory for the scores of one block and what ranking makes of them."""
@@ -65,26 +65,10 @@ def top_k(
             own = seen.take(block)
             scores[own.row_of_entry, own.columns] = -torch.inf
         normaliser = torch.logsumexp(scores, dim=1) if with_normaliser else None
-        best, items = _best(scores, min(k, scorer.n_items))
+        best, items = best_columns(scores, min(k, scorer.n_items))
         yield Lists(block, items.masked_fill(best == -torch.inf, -1), best, normaliser)
 
 
 def rows_per_block(n_items: int, budget_bytes: int) -> int:
     """How many users' scores may be held at once."""
     return max(1, budget_bytes // (COPIES * 4 * max(1, n_items)))
-
-
-def _best(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k highest scores of each row and their columns; ties go to the lower column."""
-    n_items = scores.shape[1]
-    best, items = scores.topk(min(k + 1, n_items), dim=1)
-    if k < n_items:
-        # A tie across the cut: topk may have taken any of the equals, so look again, stably.
-        torn = ((best[:, k - 1] == best[:, k]) & (best[:, k] > -torch.inf)).nonzero().squeeze(1)
-        best, items = best[:, :k], items[:, :k]
-        for row in torn.tolist():
-            order = scores[row].argsort(descending=True, stable=True)[:k]
-            best[row], items[row] = scores[row, order], order
-    items, by_item = items.sort(dim=1)
-    best, by_score = best.gather(1, by_item).sort(dim=1, descending=True, stable=True)
-    return best, items.gather(1, by_score)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import shlex
 import sys
 import time
@@ -21,10 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from densirank import Interactions, Ranker, __version__
+from densirank import Interactions, Ranker
 from densirank.data.catalogue import PUBLIC_SETS, load_public
+from measuring import environment
 
 GRID: dict[str, tuple[float, ...]] = {
     "learning_rate": (0.01, 0.02, 0.05, 0.1),
@@ -140,12 +138,7 @@ def main() -> None:
         "published": PUBLISHED.get((options.dataset, options.method)),
         "search_seconds": round(search_seconds, 1),
         "trials": trials,
-        "versions": {
-            "densirank": __version__,
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-        },
-        "device": torch.cuda.get_device_name() if device.type == "cuda" else platform.processor(),
+        "environment": environment(device.type),
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

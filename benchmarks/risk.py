@@ -11,11 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
-import resource
-import time
 from dataclasses import asdict, dataclass
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +21,7 @@ from rich.table import Table
 from torch import Tensor
 
 from densirank.risks import Positives, density, fused
+from measuring import environment, in_own_process, median_seconds, peak_mib
 
 RISKS = ("pde_risk", "wd_risk", "mle_risk")
 
@@ -72,26 +69,13 @@ def measure(variant: str, risk: str, case: Case) -> Measurement:
     """Loss and gradients, over and over, in this process."""
     function = getattr({"reference": density, "fast": fused}[variant], risk)
     users, items, positives = inputs(case)
-    before = _peak_mib(case.device)
-    seconds = []
-    for _ in range(case.repeats + 1):
-        _wait(case.device)
-        started = time.perf_counter()
-        torch.autograd.grad(function(users, items, positives), (users, items))
-        _wait(case.device)
-        seconds.append(time.perf_counter() - started)
-    return Measurement(float(np.median(seconds[1:])), _peak_mib(case.device) - before)
-
-
-def _wait(device: str) -> None:
-    if device == "cuda":
-        torch.cuda.synchronize()
-
-
-def _peak_mib(device: str) -> float:
-    if device == "cuda":
-        return torch.cuda.max_memory_allocated() / 2**20
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    before = peak_mib(case.device)
+    seconds = median_seconds(
+        lambda: torch.autograd.grad(function(users, items, positives), (users, items)),
+        case.repeats,
+        case.device,
+    )
+    return Measurement(seconds, peak_mib(case.device) - before)
 
 
 def main() -> None:
@@ -113,12 +97,11 @@ def main() -> None:
     for heading in ("risk", "reference", "fast", "times faster", "MiB", "MiB", "times less"):
         table.add_column(heading, justify="left" if heading == "risk" else "right")
     figures = {}
-    processes = get_context("spawn")
     for risk in RISKS:
-        results = {}
-        for variant in ("reference", "fast"):
-            with processes.Pool(1) as pool:
-                results[variant] = pool.apply(measure, (variant, risk, case))
+        results = {
+            variant: in_own_process(measure, variant, risk, case)
+            for variant in ("reference", "fast")
+        }
         slow, fast = results["reference"], results["fast"]
         faster = slow.seconds / fast.seconds
         less = slow.extra_mib / max(fast.extra_mib, 1.0)
@@ -136,9 +119,7 @@ def main() -> None:
         record = {
             "case": asdict(case),
             "figures": figures,
-            "torch": torch.__version__,
-            "threads": torch.get_num_threads(),
-            "machine": platform.platform(),
+            "environment": environment(case.device),
         }
         given.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 

@@ -61,7 +61,7 @@ def train(
 
     with Interruption() as interruption:
         while state.iteration < settings.iterations and not _exhausted(state, settings):
-            loss = _step(model, risk, batches(state.iteration), optimiser, settings)
+            loss = step(model, risk, batches(state.iteration), optimiser, settings)
             state.iteration += 1
             last = state.iteration == settings.iterations
             metric = None
@@ -90,7 +90,7 @@ def train(
     )
 
 
-def _step(
+def step(
     model: Model, risk: Risk, batch: Batch, optimiser: torch.optim.Optimizer, settings: Settings
 ) -> Tensor:
     """One update, Eq. (pde-obj), and the clipping of Section 3.4 after it."""

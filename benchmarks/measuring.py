@@ -1,0 +1,64 @@
+"""What the benchmarks share: processes of their own, medians, peak memory, and where they ran."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import time
+from collections.abc import Callable
+from multiprocessing import get_context
+from statistics import median
+from typing import Any, ParamSpec, TypeVar
+
+import torch
+
+from densirank import __version__
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def in_own_process(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call a function of a module in a fresh process, so that its peak memory is its own."""
+    with get_context("spawn").Pool(1) as pool:
+        return pool.apply(function, args, kwargs)
+
+
+def median_seconds(work: Callable[[], object], repeats: int, device: str) -> float:
+    """The median time of some work, after one round to warm up."""
+    seconds = []
+    for _ in range(repeats + 1):
+        wait(device)
+        started = time.perf_counter()
+        work()
+        wait(device)
+        seconds.append(time.perf_counter() - started)
+    return median(seconds[1:])
+
+
+def wait(device: str) -> None:
+    """Let a GPU finish what it was given."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def peak_mib(device: str) -> float:
+    """The most memory this process has held so far, on the device that is measured."""
+    if device == "cuda":
+        return torch.cuda.max_memory_allocated() / 2**20
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+
+
+def environment(device: str) -> dict[str, Any]:
+    """Where a figure comes from."""
+    gpu = torch.cuda.get_device_name() if device == "cuda" else None
+    return {
+        "densirank": __version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "machine": platform.platform(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "gpu": gpu,
+    }

@@ -28,9 +28,9 @@ class Method:
 METHODS: Mapping[str, Method] = {
     method.name: method
     for method in (
-        Method("wd-lgcn", "lightgcn", "wd", 4.0, "LightGCN, WD risk, norm clipping"),
-        Method("pde-lgcn", "lightgcn", "pde", 4.0, "LightGCN, PDE risk, norm clipping"),
-        Method("mle-lgcn", "lightgcn", "mle", 4.0, "LightGCN, likelihood, norm clipping"),
+        Method("wd-lgcn", "lightgcn", "wd", 4.5, "LightGCN, WD risk, norm clipping"),
+        Method("pde-lgcn", "lightgcn", "pde", 4.5, "LightGCN, PDE risk, norm clipping"),
+        Method("mle-lgcn", "lightgcn", "mle", 4.5, "LightGCN, likelihood, norm clipping"),
         Method("wd-mf", "mf", "wd", 3.0, "matrix factorisation, WD risk, norm clipping"),
         Method("pde-mf", "mf", "pde", 3.0, "matrix factorisation, PDE risk, norm clipping"),
         Method("mle-mf", "mf", "mle", 3.0, "matrix factorisation, likelihood, norm clipping"),

@@ -50,7 +50,7 @@ class Settings:
     """Adam's step size."""
     l2: float = 0.02
     """Weight λ of the L2 regularisation."""
-    max_norm: float | None = 4.0
+    max_norm: float | None = 4.5
     """Norm clipping's n̄; None: no clipping."""
     users_per_batch: int = 2500
     """|U_B|."""

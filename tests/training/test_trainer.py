@@ -117,9 +117,17 @@ def test_held_out_items_are_not_trained_on_but_count_as_seen() -> None:
     assert len(alone.interactions_) < len(ranker.interactions_) == len(WORLD.train)
 
 
-def test_a_loss_that_is_not_finite_stops_with_advice() -> None:
+@pytest.mark.parametrize("iterations", [1, 2, 30])
+@pytest.mark.parametrize("valid", [None, 0.2])
+def test_what_is_not_finite_stops_with_advice_and_is_never_saved(
+    tmp_path: Path, iterations: int, valid: float | None
+) -> None:
+    path = tmp_path / "run.safetensors"
     with pytest.raises(TrainingError, match=r"no longer finite at iteration \d+: lower learn"):
-        fitted(max_norm=None, learning_rate=1e20, iterations=30)
+        fitted(
+            max_norm=None, learning_rate=1e39, iterations=iterations, valid=valid, checkpoint=path
+        )
+    assert not path.exists()
 
 
 def test_norms_are_clipped_after_every_update() -> None:

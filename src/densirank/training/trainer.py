@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -70,15 +69,18 @@ def train(
             stopping = last or interruption.requested
             if stopping or metric is not None or state.iteration % REPORT_EVERY == 0:
                 state.seconds = time.perf_counter() - started
-                _report(state, settings, _finite(loss, state.iteration), metric, callbacks)
+                _require_finite(state.iteration, loss)
+                _report(state, settings, float(loss), metric, callbacks)
             if checkpoint is not None and (interruption.requested or checkpoint.due()):
                 state.seconds = time.perf_counter() - started
+                _require_finite(state.iteration, *model.parameters())
                 checkpoint.save(model, optimiser, state)
             if interruption.requested:
                 break
 
     with torch.no_grad():
         user_vectors, item_vectors = state.best_vectors or model.vectors()
+    _require_finite(state.iteration, user_vectors, item_vectors)
     return Outcome(
         user_vectors=user_vectors.detach(),
         item_vectors=item_vectors.detach(),
@@ -113,6 +115,7 @@ def _consider(model: Model, validate: Validate, state: TrainingState) -> float:
     """Validate the current iterate and keep its vectors if they are the best so far."""
     with torch.no_grad():
         user_vectors, item_vectors = model.vectors()
+        _require_finite(state.iteration, user_vectors, item_vectors)
         metric = validate(user_vectors, item_vectors)
         if state.best_validation is None or metric > state.best_validation:
             state.best_validation, state.best_iteration = metric, state.iteration
@@ -140,11 +143,10 @@ def _exhausted(state: TrainingState, settings: Settings) -> bool:
     return state.validations_since_best >= settings.patience
 
 
-def _finite(loss: Tensor, iteration: int) -> float:
-    value = float(loss)
-    if not math.isfinite(value):
+def _require_finite(iteration: int, *values: Tensor) -> None:
+    """Stop before anything that is not a number is shown, kept or saved."""
+    if not all(bool(torch.isfinite(value).all()) for value in values):
         raise TrainingError(
-            f"the loss is no longer finite at iteration {iteration}: lower learning_rate, "
-            "or set max_norm (norm clipping) to a smaller number"
+            f"the loss or the vectors are no longer finite at iteration {iteration}: lower "
+            "learning_rate, or set max_norm (norm clipping) to a smaller number"
         )
-    return value

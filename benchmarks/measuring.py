@@ -7,6 +7,7 @@ import platform
 import resource
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from multiprocessing import get_context
 from statistics import median
 from typing import Any, ParamSpec, TypeVar
@@ -17,6 +18,14 @@ from densirank import __version__
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Median seconds of some work, and the MiB it took beyond what was there before."""
+
+    seconds: float
+    extra_mib: float
 
 
 def in_own_process(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

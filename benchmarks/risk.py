@@ -21,7 +21,7 @@ from rich.table import Table
 from torch import Tensor
 
 from densirank.risks import Positives, density, fused
-from measuring import environment, in_own_process, median_seconds, peak_mib
+from measuring import Measurement, environment, in_own_process, median_seconds, peak_mib
 
 RISKS = ("pde_risk", "wd_risk", "mle_risk")
 
@@ -36,14 +36,6 @@ class Case:
     positives_a_user: int
     device: str
     repeats: int
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """One variant of one risk: median seconds, and MiB beyond what the inputs take."""
-
-    seconds: float
-    extra_mib: float
 
 
 def inputs(case: Case) -> tuple[Tensor, Tensor, Positives]:

@@ -28,7 +28,7 @@ from densirank.risks import Positives, Risk, density, fused
 from densirank.settings import Settings
 from densirank.training.batches import BatchSampler
 from densirank.training.trainer import step
-from measuring import environment, in_own_process, median_seconds, peak_mib
+from measuring import Measurement, environment, in_own_process, median_seconds, peak_mib
 
 FLOOR_ROWS = 256
 """Users a block of the floor's products: large enough for the machine's full matrix rate."""
@@ -42,14 +42,6 @@ class Case:
     data_dir: Path | None
     device: str
     repeats: int
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """Median seconds of a step, and MiB beyond data, model and optimiser."""
-
-    seconds: float
-    extra_mib: float
 
 
 def attention_risk(user_vectors: Tensor, item_vectors: Tensor, positives: Positives) -> Tensor:

@@ -90,10 +90,13 @@ def _check_whole(key: str, value: object, at_least: int, otherwise: str = "") ->
 
 
 def _check_number(key: str, value: object, above: float | None) -> None:
-    bound = "a number of at least 0" if above is None else f"a number above {above:g}"
-    good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not good or float(value) < 0 or (above is not None and float(value) <= above):  # type: ignore[arg-type]
-        raise InputError(f"{key} must be {bound}, not {value!r}")
+    number = math.nan
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        number = float(value)
+    if math.isfinite(number) and (number >= 0 if above is None else number > above):
+        return
+    bound = "of at least 0" if above is None else f"above {above:g}"
+    raise InputError(f"{key} must be a number {bound}, not {value!r}")
 
 
 def check_keys(keys: Mapping[str, object] | set[str]) -> None:

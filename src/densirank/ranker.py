@@ -90,6 +90,8 @@ class Ranker:
         is there already, the run it holds is continued.
         """
         data = _as_interactions(interactions)
+        if valid is not None and not isinstance(valid, float):
+            valid = _as_interactions(valid)
         device = resolve_device(self.device)
         train_part, held_out = self._hold_out(data, valid, valid_split)
         generator = torch.Generator().manual_seed(self.seed)
@@ -121,20 +123,23 @@ class Ranker:
         return self
 
     def _hold_out(
-        self, data: Interactions, valid: Any, how: Literal["last", "random"] | None
+        self,
+        data: Interactions,
+        valid: Interactions | float | None,
+        how: Literal["last", "random"] | None,
     ) -> tuple[Interactions, Interactions | None]:
         if valid is None:
             return data, None
         if isinstance(valid, float):
             return validation_split(data, valid, how, self.seed)
-        return data, _as_interactions(valid)
+        return data, valid
 
     def _checkpoint(
         self,
         path: str | PathLike[str] | None,
         every_seconds: float,
         data: Interactions,
-        valid: Any,
+        valid: Interactions | float | None,
         valid_split: str | None,
     ) -> Checkpoint | None:
         if path is None:

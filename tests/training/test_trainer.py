@@ -76,6 +76,14 @@ def test_a_killed_run_resumes_to_the_same_result(
     assert resumed.training_["best_iteration"] == whole.training_["best_iteration"]
 
 
+def test_plain_validation_pairs_and_a_checkpoint_go_together(tmp_path: Path) -> None:
+    path = tmp_path / "run.safetensors"
+    assert same_vectors(
+        fitted(valid=list(WORLD.test.pairs()), checkpoint=path), fitted(valid=WORLD.test)
+    )
+    assert path.exists()
+
+
 def test_a_checkpoint_of_another_run_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "run.safetensors"
     fitted(checkpoint=path)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import platform
-import resource
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
+from pathlib import Path
 from statistics import median
 from typing import Any, ParamSpec, TypeVar
 
 import torch
 
 from densirank import __version__
+from peers.exchange import peak_mib as process_peak_mib
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -30,8 +32,8 @@ class Measurement:
 
 def in_own_process(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Call a function of a module in a fresh process, so that its peak memory is its own."""
-    with get_context("spawn").Pool(1) as pool:
-        return pool.apply(function, args, kwargs)
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:  # says so if the process is killed
+        return pool.submit(function, *args, **kwargs).result()
 
 
 def median_seconds(work: Callable[[], object], repeats: int, device: str) -> float:
@@ -56,7 +58,12 @@ def peak_mib(device: str) -> float:
     """The most memory this process has held so far, on the device that is measured."""
     if device == "cuda":
         return torch.cuda.max_memory_allocated() / 2**20
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    return process_peak_mib()
+
+
+def forget_peak() -> None:
+    """Let the peak of this process's own memory start again at what it holds now (Linux)."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
 def environment(device: str) -> dict[str, Any]:

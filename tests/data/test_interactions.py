@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from densirank.data.interactions import Interactions, Vocabulary
+from densirank.data import interactions
+from densirank.data.interactions import Interactions, Vocabulary, encode
 from densirank.errors import InputError
 
 ids = st.one_of(
@@ -190,3 +192,39 @@ def test_vocabularies_compare_and_give_ids_back_as_they_came() -> None:
     assert Vocabulary([1]) != Vocabulary(["1"])
     assert isinstance(Vocabulary([1])[0], int)
     assert Vocabulary(np.array(["b", "a"]))[1] == "b"
+
+
+def test_a_long_column_is_encoded_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interactions, "_PART", 3)
+    ids = np.random.default_rng(1).integers(-6, 7, 20)
+    vocabulary, codes = encode(ids)
+    assert vocabulary == Vocabulary(ids)
+    assert vocabulary.ids[codes].tolist() == ids.tolist()
+
+
+def test_codes_may_be_of_any_integer_type() -> None:
+    codes = np.arange(128, dtype=np.int8)
+    ids = Vocabulary(np.arange(128))
+    assert list(Interactions.from_codes(codes, codes, ids, ids).pairs()) == [
+        (number, number) for number in range(128)
+    ]
+
+
+@pytest.mark.parametrize(("timed", "most"), [(False, 36), (True, 56)])
+def test_a_pair_costs_few_bytes_on_the_way_in(timed: bool, most: int) -> None:
+    """A hundred million of them must leave room for the vectors: each copy counts."""
+    n_pairs = 100_000
+    random = np.random.default_rng(0)
+    users, items, times = random.integers(0, 1000, (3, n_pairs))
+    tracemalloc.start()
+    try:
+        data = Interactions.from_pairs(users, items, times if timed else None)
+        _, way_in = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        held, _ = tracemalloc.get_traced_memory()
+        data.by_item()
+        _, by_item = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert way_in < most * n_pairs
+    assert by_item - held < 8 * n_pairs

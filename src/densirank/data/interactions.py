@@ -17,6 +17,8 @@ from densirank.errors import InputError
 IntArray = NDArray[np.integer[Any]]
 FloatArray = NDArray[np.floating[Any]]
 
+_PART = 1 << 20  # rows of a long column that are worked on at a time, where that saves a copy of it
+
 
 class Vocabulary:
     """The original ids, as they came (integers or strings), each at the index models know it by.
@@ -207,15 +209,17 @@ class Interactions:
         if time is None:
             order = _stable_order(users, len(user_ids))
         else:
-            by_time = np.argsort(time, kind="stable")
+            by_time = np.argsort(time, kind="stable").astype(_place_type(len(users)), copy=False)
             order = by_time[_stable_order(users[by_time], len(user_ids))]
-        users, items = users[order], items[order]
+        users = users[order].astype(np.int32, copy=False)
+        items = items[order].astype(np.int32, copy=False)
 
-        # Sorting by item, then (stably) by user, brings repeats together, the latest one last.
-        by_item = _stable_order(items, len(item_ids))
-        by_pair = by_item[_stable_order(users[by_item], len(user_ids))]
+        # The users are in order, so sorting (stably) by item brings repeats together, the latest
+        # one last.
+        by_pair = _stable_order(items, len(item_ids))
         last = np.ones(len(users), dtype=bool)
-        last[:-1] = (np.diff(users[by_pair]) != 0) | (np.diff(items[by_pair]) != 0)
+        last[:-1] = _changes(users[by_pair])
+        last[:-1] |= _changes(items[by_pair])
         keep = np.zeros(len(users), dtype=bool)
         keep[by_pair[last]] = True
         summed = None
@@ -227,10 +231,10 @@ class Interactions:
                 raise InputError("weights are too large: a pair's sum does not fit 32-bit floats")
             summed = totals[keep].astype(np.float32)
 
-        counts = np.bincount(users[keep], minlength=len(user_ids))
+        bounds = np.arange(len(user_ids) + 1, dtype=np.int32)
         return cls(
-            indptr=np.concatenate(([0], np.cumsum(counts))),
-            items=items[keep].astype(np.int32),
+            indptr=np.searchsorted(users[keep], bounds),
+            items=items[keep].astype(np.int32, copy=False),
             user_ids=user_ids,
             item_ids=item_ids,
             timestamps=None if time is None else time[order][keep],
@@ -282,8 +286,11 @@ class Interactions:
 
     def by_item(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """CSR by item: ``users[indptr[i]:indptr[i + 1]]`` are the users who had item ``i``."""
-        indptr = np.concatenate(([0], np.cumsum(self.item_counts)))
-        return indptr, self.users[_stable_order(self.items, self.n_items)]
+        ones = np.ones(len(self), dtype=np.int8)
+        indptr = self.indptr.astype(_place_type(len(self)))
+        shape = (self.n_users, self.n_items)
+        by_item = sparse.csr_array((ones, self.items, indptr), shape=shape).tocsc()
+        return by_item.indptr.astype(np.int64), by_item.indices.astype(np.int32, copy=False)
 
     def select(self, keep: NDArray[np.bool_]) -> Interactions:
         """Only the pairs marked in ``keep``; the vocabularies stay, so indices mean the same."""
@@ -327,21 +334,27 @@ class Interactions:
         return digest.hexdigest()
 
 
-def encode(ids: NDArray[Any]) -> tuple[Vocabulary, NDArray[np.int64]]:
+def encode(ids: NDArray[Any]) -> tuple[Vocabulary, NDArray[np.int32]]:
     """The vocabulary of a column of ids and the index of each row in it."""
-    if ids.dtype == object:
-        unique, codes = np.unique(ids, return_inverse=True)
-        return Vocabulary.from_sorted(unique), codes
-    if len(ids) == 0:
-        return Vocabulary.from_sorted(ids), ids
+    if ids.dtype == object or len(ids) == 0:
+        return _encode_by_sorting(ids)
     low, high = int(ids.min()), int(ids.max())
     if high - low > 4 * len(ids):
-        unique, codes = np.unique(ids, return_inverse=True)
-        return Vocabulary.from_sorted(unique), codes
+        return _encode_by_sorting(ids)
     present = np.zeros(high - low + 1, dtype=bool)
-    present[ids - low] = True
-    code_of = np.cumsum(present) - 1
-    return Vocabulary.from_sorted(np.flatnonzero(present) + low), code_of[ids - low]
+    parts = [slice(start, start + _PART) for start in range(0, len(ids), _PART)]
+    for part in parts:
+        present[ids[part] - low] = True
+    code_of = np.cumsum(present, dtype=np.int32) - np.int32(1)
+    codes = np.empty(len(ids), dtype=np.int32)
+    for part in parts:
+        codes[part] = code_of[ids[part] - low]
+    return Vocabulary.from_sorted(np.flatnonzero(present) + low), codes
+
+
+def _encode_by_sorting(ids: NDArray[Any]) -> tuple[Vocabulary, NDArray[np.int32]]:
+    unique, codes = np.unique(ids, return_inverse=True)
+    return Vocabulary.from_sorted(unique), codes.astype(np.int32)
 
 
 def _column(values: ArrayLike | None, name: str, length: int) -> NDArray[Any] | None:
@@ -364,14 +377,27 @@ def _column(values: ArrayLike | None, name: str, length: int) -> NDArray[Any] | 
     return array
 
 
-def _stable_order(codes: IntArray, size: int) -> NDArray[np.int64]:
+def _place_type(n: int) -> type[np.integer[Any]]:
+    """32 bits where they suffice: of a hundred million pairs, places are most of the memory."""
+    return np.int32 if n < 2**31 else np.int64
+
+
+def _changes(values: IntArray) -> NDArray[np.bool_]:
+    """Whether each value but the first differs from the one before it."""
+    changes: NDArray[np.bool_] = values[1:] != values[:-1]
+    return changes
+
+
+def _stable_order(codes: IntArray, size: int) -> IntArray:
     """The stable order that sorts small integers, by counting (linear in their number).
 
     SciPy turns CSR to CSC with a counting sort; a matrix with one entry a row makes it a sorter.
     """
     n = len(codes)
+    kind = _place_type(n)
     one_a_row = sparse.csr_array(
-        (np.ones(n, dtype=np.int8), codes, np.arange(n + 1)), shape=(n, max(size, 1))
+        (np.ones(n, dtype=np.int8), codes.astype(kind, copy=False), np.arange(n + 1, dtype=kind)),
+        shape=(n, max(size, 1)),
     )
-    order: NDArray[np.int64] = one_a_row.tocsc().indices.astype(np.int64, copy=False)
+    order: IntArray = one_a_row.tocsc().indices
     return order

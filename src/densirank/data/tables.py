@@ -178,7 +178,7 @@ def _refuse_missing(column: pl.Series, origin: str) -> None:
         raise InputError(f"{origin}: the column {column.name!r} has no value in data row {row}")
 
 
-def _encode(column: pl.Series, table: _Table) -> tuple[Vocabulary, NDArray[np.int64]]:
+def _encode(column: pl.Series, table: _Table) -> tuple[Vocabulary, NDArray[np.int32]]:
     """The vocabulary of an id column, integers or strings, and each row's index in it."""
     if table.untyped:
         as_integers = column.cast(pl.Int64, strict=False)
@@ -197,7 +197,7 @@ def _encode(column: pl.Series, table: _Table) -> tuple[Vocabulary, NDArray[np.in
         )
     # Polars compares strings as UTF-8 bytes, which is the order of their code points: Python's.
     ids = column.unique().sort()
-    codes = column.cast(pl.Enum(ids)).to_physical().to_numpy().astype(np.int64)
+    codes = column.cast(pl.Enum(ids)).to_physical().to_numpy().astype(np.int32)
     return Vocabulary.from_sorted(np.array(ids.to_list(), dtype=object)), codes
 
 

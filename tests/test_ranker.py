@@ -10,6 +10,7 @@ from scipy import sparse, special
 from densirank import Interactions, Ranker, read
 from densirank.data.synthetic import kl_divergence, planted
 from densirank.errors import InputError
+from densirank.settings import parse_settings
 
 WORLD = planted(150, 60, items_per_user=12, test_items_per_user=3, seed=2)
 NAMED = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("bob", "rye"), ("eve", "jam")]
@@ -150,11 +151,25 @@ def test_bad_requests_get_a_sentence(ranker: Ranker, call: object, sentence: str
         ({"seed": -1}, "seed must be a whole number from 0"),
         ({"seed": 2**64}, "seed must be a whole number from 0"),
         ({"l2": float("nan")}, "l2 must be a number of at least 0, not nan"),
+        ({"warmup": -1}, "warmup must be a whole number of at least 0, not -1"),
+        ({"warmup": 0.1}, "warmup must be a whole number of at least 0, not 0.1"),
+        ({"decay": -0.1}, "decay must be a number of at least 0 and at most 1, not -0.1"),
+        ({"decay": 2}, "decay must be a number of at least 0 and at most 1, not 2"),
     ],
 )
 def test_bad_settings_get_a_sentence(options: dict[str, object], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         Ranker(**options)  # type: ignore[arg-type]
+
+
+def test_the_rate_s_schedule_is_read_from_text_and_its_bounds_are_allowed() -> None:
+    assert parse_settings({"warmup": "20", "decay": "0.5"}) == {"warmup": 20, "decay": 0.5}
+    for decay in (0, 1.0):
+        assert Ranker(warmup=0, decay=decay).settings.decay == decay
+    with pytest.raises(InputError, match=r"decay must be .* at most 1, not 2\.0"):
+        parse_settings({"decay": "2"})
+    with pytest.raises(InputError, match=r"warmup cannot be '0\.5': that is not a number"):
+        parse_settings({"warmup": "0.5"})
 
 
 def test_an_absent_device_is_named() -> None:

@@ -97,6 +97,9 @@ def fit(
         Path | None, typer.Option(metavar="FILE.toml", help="Settings as a TOML file.")
     ] = None,
     device: DeviceOption = "auto",
+    precision: Annotated[
+        str, typer.Option(help="auto, half or float32: half is for a GPU's tensor cores.")
+    ] = "auto",
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same result (on a CPU).")] = 0,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue an interrupted run in the same folder.")
@@ -129,7 +132,8 @@ def fit(
             "ordered": True if ordered else None,
         },
     )
-    ranker = Ranker(method, seed=seed, device=device, **_settings(config, settings or []))
+    chosen = _settings(config, settings or [])
+    ranker = Ranker(method, seed=seed, device=device, precision=precision, **chosen)
     data = source.interactions(train, "train")
     held_out = _validation(valid, source)
     prepare_folder(out_dir)

@@ -20,11 +20,12 @@ from densirank.data.splitting import validation_split
 from densirank.errors import InputError
 from densirank.evaluation.held_out import HeldOut
 from densirank.evaluation.metrics import Evaluation
+from densirank.hardware import resolve_device, resolve_hardware
 from densirank.methods import method_named
 from densirank.models import MODELS
 from densirank.ranking.scores import VectorScorer
 from densirank.ranking.topk import top_k
-from densirank.risks import RISKS
+from densirank.risks import risk_for
 from densirank.settings import SettingOverrides
 from densirank.storage import StoredModel, load_model, save_model
 from densirank.training.batches import BatchSampler
@@ -59,12 +60,14 @@ class Ranker:
         *,
         seed: int = 0,
         device: str = "auto",
+        precision: str = "auto",
         **settings: Unpack[SettingOverrides],
     ) -> None:
         self.method = method_named(method)
         self.settings = self.method.settings(**settings)
         self.seed = _checked_seed(seed)
         self.device = device
+        self.precision = precision
 
     def __repr__(self) -> str:
         return f"Ranker(method={self.method.name!r}, seed={self.seed})"
@@ -92,10 +95,10 @@ class Ranker:
         data = _as_interactions(interactions)
         if valid is not None and not isinstance(valid, float):
             valid = _as_interactions(valid)
-        device = resolve_device(self.device)
+        hardware = resolve_hardware(self.device, self.precision, self.settings.dim)
         train_part, held_out = self._hold_out(data, valid, valid_split)
         generator = torch.Generator().manual_seed(self.seed)
-        model = MODELS[self.method.model](train_part, self.settings, generator).to(device)
+        model = MODELS[self.method.model](train_part, self.settings, generator).prepare(hardware)
 
         self.interactions_ = data
         if self.method.risk is None:
@@ -105,16 +108,17 @@ class Ranker:
             return self
         outcome = train(
             model,
-            RISKS[self.method.risk],
+            risk_for(hardware, self.method.risk),
             BatchSampler(
                 train_part,
                 self.settings.users_per_batch,
                 self.settings.candidates,
                 self.seed,
-                device,
+                hardware.device,
             ),
             self.settings,
-            None if held_out is None else _validator(train_part, held_out, device),
+            hardware,
+            None if held_out is None else _validator(train_part, held_out, hardware.device),
             callbacks,
             self._checkpoint(checkpoint, checkpoint_seconds, data, valid, valid_split),
         )
@@ -279,15 +283,6 @@ def load(folder: str | PathLike[str], device: str = "auto") -> Ranker:
     ranker.scorer_ = stored.scorer
     ranker.training_ = stored.training
     return ranker
-
-
-def resolve_device(name: str) -> torch.device:
-    """``auto`` is the GPU where there is one; asking for one that is not there is an error."""
-    if name not in ("auto", "cpu", "cuda"):
-        raise InputError(f"there is no device {name!r}; choose auto, cpu or cuda")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise InputError("no CUDA device can be used here; choose --device cpu (or auto)")
-    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
 def _checked_seed(seed: int) -> int:

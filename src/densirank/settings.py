@@ -14,6 +14,10 @@ from typing import Any, Literal, TypedDict, cast
 from densirank.errors import InputError
 
 Candidates = int | Literal["batch", "all"]
+Optimiser = Literal["adam", "whitened"]
+
+RATES: Mapping[str, float] = {"adam": 0.05, "whitened": 0.2}
+"""The step size that goes with an optimiser where none is given."""
 
 
 class SettingOverrides(TypedDict, total=False):
@@ -21,7 +25,10 @@ class SettingOverrides(TypedDict, total=False):
 
     dim: int
     layers: int
+    optimiser: Optimiser
     learning_rate: float
+    warmup: int
+    decay: float
     l2: float
     max_norm: float | None
     users_per_batch: int
@@ -46,8 +53,14 @@ class Settings:
     """Length d of the vectors."""
     layers: int = 3
     """Propagation layers K of LightGCN."""
-    learning_rate: float = 0.05
-    """Adam's step size."""
+    optimiser: Optimiser = "whitened"
+    """``whitened`` momentum, or ``adam``, which the paper uses."""
+    learning_rate: float = RATES["whitened"]
+    """The optimiser's step size; where it is not given, 0.2 for ``whitened``, 0.05 for ``adam``."""
+    warmup: int = 0
+    """Training steps over which the step size rises to it."""
+    decay: float = 1.0
+    """Share of the iterations, at the end, over which the step size falls to zero."""
     l2: float = 0.02
     """Weight λ of the L2 regularisation."""
     max_norm: float | None = 4.5
@@ -56,7 +69,7 @@ class Settings:
     """|U_B|."""
     candidates: Candidates = "batch"
     """I_B: the batch's unique positives, all items, or a uniform sample of this many."""
-    iterations: int = 200
+    iterations: int = 100
     """Training steps; with validation, the most that are made."""
     patience: int = 10
     """Validations without improvement before training stops."""
@@ -66,9 +79,13 @@ class Settings:
     def __post_init__(self) -> None:
         for key in ("dim", "users_per_batch", "iterations", "patience", "validate_every"):
             _check_whole(key, getattr(self, key), at_least=1)
-        _check_whole("layers", self.layers, at_least=0)
+        for key in ("layers", "warmup"):
+            _check_whole(key, getattr(self, key), at_least=0)
+        if self.optimiser not in RATES:
+            raise InputError(f"optimiser must be {' or '.join(RATES)}, not {self.optimiser!r}")
         _check_number("learning_rate", self.learning_rate, above=0)
         _check_number("l2", self.l2, above=None)
+        _check_number("decay", self.decay, above=None, at_most=1)
         if self.max_norm is not None:
             _check_number("max_norm", self.max_norm, above=0)
         if self.candidates not in ("batch", "all"):
@@ -89,13 +106,16 @@ def _check_whole(key: str, value: object, at_least: int, otherwise: str = "") ->
         )
 
 
-def _check_number(key: str, value: object, above: float | None) -> None:
+def _check_number(key: str, value: object, above: float | None, at_most: float = math.inf) -> None:
     number = math.nan
     if isinstance(value, int | float) and not isinstance(value, bool):
         number = float(value)
-    if math.isfinite(number) and (number >= 0 if above is None else number > above):
+    enough = number >= 0 if above is None else number > above
+    if math.isfinite(number) and enough and number <= at_most:
         return
     bound = "of at least 0" if above is None else f"above {above:g}"
+    if at_most < math.inf:
+        bound += f" and at most {at_most:g}"
     raise InputError(f"{key} must be a number {bound}, not {value!r}")
 
 
@@ -123,9 +143,9 @@ def _parse(key: str, value: object) -> Any:
         return value
     if key == "max_norm" and value.lower() == "none":
         return None
-    if key == "candidates" and value in ("batch", "all"):
+    if key == "optimiser" or (key == "candidates" and value in ("batch", "all")):
         return value
     try:
-        return float(value) if key in ("learning_rate", "l2", "max_norm") else int(value)
+        return float(value) if key in ("learning_rate", "decay", "l2", "max_norm") else int(value)
     except ValueError:
         raise InputError(f"{key} cannot be {value!r}: that is not a number") from None

@@ -10,6 +10,7 @@ from scipy import sparse
 from torch import Tensor
 
 import densirank
+from densirank.models import lightgcn
 from densirank.models.lightgcn import LightGCN, Propagation
 from densirank.models.mf import MatrixFactorisation
 
@@ -113,6 +114,17 @@ def test_isolated_users_and_items_keep_a_share_of_their_own_vector(layers: int) 
     final_users, final_items = _propagation(owned, layers)(users, items)
     torch.testing.assert_close(final_users[1], users[1] / (layers + 1))
     torch.testing.assert_close(final_items[[1, 2]], items[[1, 2]] / (layers + 1))
+
+
+def test_the_graph_is_the_same_however_many_rows_are_scaled_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    owned = np.random.default_rng(0).random((7, 9)) < 0.4
+    whole = _propagation(owned, 1)
+    monkeypatch.setattr(lightgcn, "_ROWS", 2)
+    parts = _propagation(owned, 1)
+    for one, other in ((whole.to_users, parts.to_users), (whole.to_items, parts.to_items)):
+        assert torch.equal(one.to_dense(), other.to_dense())
 
 
 def test_without_layers_it_is_matrix_factorisation() -> None:

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,19 @@ def test_one_pass_equals_the_reference_in_value_and_gradients(
 
 
 @both
+@pytest.mark.parametrize("norm", [1.0, 4.5, 20.0])
+def test_single_precision_gradients_are_within_1e_4(
+    fast: Risk, reference: Risk, norm: float
+) -> None:
+    case = Case(60, 400, n_outside=20, dim=64, norm=norm, users_per_block=16, owned_share=0.05)
+    _, *expected = _value_and_gradients(reference, case.vectors(), case.positives())
+    with case.cut_into_blocks(torch.float32):
+        _, *actual = _value_and_gradients(fast, case.vectors(torch.float32), case.positives())
+    for one, other in zip(actual, expected, strict=True):
+        assert (one.double() - other).norm() < 1e-4 * other.norm()
+
+
+@both
 @settings(deadline=None, max_examples=40)
 @given(cases.filter(lambda case: case.norm <= 8))
 def test_single_precision_differs_by_rounding_only(fast: Risk, reference: Risk, case: Case) -> None:
@@ -190,7 +204,8 @@ def test_memory_is_bounded_by_the_block_and_not_by_users_times_candidates(
     with LargestTensor() as used_by_reference:
         _value_and_gradients(reference, vectors, positives)
     assert max(len(positives.columns), *(table.numel() for table in vectors)) < 7 * 200
-    assert used_by_one_pass.numbers == 7 * 200
+    block = 7 * 200
+    assert 2 * block <= used_by_one_pass.numbers <= 2.25 * block  # scores, their density, a reserve
     assert used_by_reference.numbers >= 60 * 200  # the measure does see such a thing
 
 
@@ -212,3 +227,18 @@ def test_one_pass_on_a_gpu_equals_the_reference(
     actual = _value_and_gradients(fast, (user_vectors, item_vectors), on_gpu, 2.0)
     on_cpu = tuple(tensor.cpu() for tensor in actual)
     torch.testing.assert_close(on_cpu, expected, rtol=1e-9, atol=1e-9)
+
+
+@both
+def test_a_workspace_changes_nothing_whatever_it_was_used_for_before(
+    fast: Callable[..., Tensor], reference: Risk
+) -> None:
+    workspace = fused.Workspace()
+    for case in (Case(9, 40, users_per_block=4), Case(3, 7), Case(12, 60), Case(9, 40)):
+        vectors, positives = case.vectors(), case.positives()
+        with case.cut_into_blocks():
+            kept = _value_and_gradients(partial(fast, workspace=workspace), vectors, positives)
+        for actual, expected in zip(
+            kept, _value_and_gradients(reference, vectors, positives), strict=True
+        ):
+            torch.testing.assert_close(actual, expected)

@@ -11,8 +11,11 @@ from scipy import sparse
 
 import densirank
 from densirank.data.interactions import Interactions
-from densirank.settings import Candidates
+from densirank.models.mf import MatrixFactorisation
+from densirank.risks import Risk, density, tensor_cores
+from densirank.settings import Candidates, Settings
 from densirank.training.batches import Batch, BatchSampler
+from densirank.training.steps import step
 
 
 def _data(n_users: int, n_items: int, seed: int = 0, idle: Sequence[int] = ()) -> Interactions:
@@ -41,7 +44,7 @@ def _same(one: Batch, other: Batch) -> bool:
         and torch.equal(one.items, other.items)
         and torch.equal(one.positives.indptr, other.positives.indptr)
         and torch.equal(one.positives.columns, other.positives.columns)
-        and one.positives.n_candidates == other.positives.n_candidates
+        and bool(one.positives.n_candidates == other.positives.n_candidates)
     )
 
 
@@ -98,6 +101,85 @@ def test_the_promise_that_all_positives_are_candidates_is_kept(
     positives = _sampler(_data(6, 9, seed), 3, candidates, seed)(0).positives
     all_inside = bool((positives.columns < positives.n_candidates).all())
     assert positives.all_are_candidates == all_inside
+
+
+@settings(deadline=None)
+@given(
+    st.integers(1, 8),
+    st.integers(1, 10),
+    st.integers(1, 10),
+    kinds_of_candidates,
+    st.integers(0, 2**32 - 1),
+    st.integers(0, 50),
+)
+def test_a_padded_batch_is_the_same_batch_in_sizes_that_all_draws_share(
+    n_users: int,
+    n_items: int,
+    users_per_batch: int,
+    candidates: Candidates,
+    seed: int,
+    iteration: int,
+) -> None:
+    sampler = _sampler(_data(n_users, n_items, seed), users_per_batch, candidates, seed)
+    exact, padded = sampler(iteration), sampler.arrange_padded(sampler.draw(iteration))
+
+    assert torch.equal(padded.users, exact.users)
+    assert torch.equal(padded.positives.indptr, exact.positives.indptr)
+    n_entries = len(exact.positives.columns)
+    own_items = padded.items[padded.positives.columns[:n_entries]]
+    assert torch.equal(own_items, exact.items[exact.positives.columns])
+
+    assert isinstance(padded.positives.n_candidates, torch.Tensor)
+    assert padded.positives.n_candidates.dtype == torch.int32
+    assert set(padded.candidates.tolist()) == set(exact.candidates.tolist())
+    assert len(padded.candidates) == len(exact.candidates)
+    items = padded.items.tolist()
+    assert len(set(items)) == len(items)
+    assert set(items[: len(exact.items)]) == set(exact.items.tolist())  # the unused ones are last
+
+    other = sampler.arrange_padded(sampler.draw(iteration + 1))
+    assert other.items.shape == padded.items.shape
+    assert other.positives.columns.shape == padded.positives.columns.shape
+
+
+@pytest.mark.parametrize(
+    ("candidates", "capacity"), [("batch", 5 + 9), (20, 5 + 9 + 20), ("all", 100), (95, 100)]
+)
+def test_a_padded_batch_is_no_larger_than_the_busiest_users_can_make_it(
+    candidates: Candidates, capacity: int
+) -> None:
+    owned = np.zeros((4, 100), dtype=bool)
+    for user, n_items in enumerate([1, 2, 5, 9]):
+        owned[user, :n_items] = True
+    sampler = _sampler(densirank.read(sparse.csr_array(owned)), 2, candidates)
+    padded = sampler.arrange_padded(sampler.draw(0))
+    assert len(padded.positives.columns) == 5 + 9
+    assert len(padded.items) == capacity
+
+
+@pytest.mark.parametrize("candidates", ["batch", "all", 7])
+def test_a_step_with_a_padded_batch_by_kernels_is_the_exact_step(candidates: Candidates) -> None:
+    """By plain gradient descent, which leaves a gradient its size."""
+    data = _data(9, 12, idle=[3])
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    sampler = BatchSampler(data, 4, candidates, 0, device)
+
+    def change(risk: Risk, batch: Batch, dtype: torch.dtype) -> torch.Tensor:
+        model = MatrixFactorisation(9, 12, 5, torch.Generator().manual_seed(0)).to(device, dtype)
+        with torch.no_grad():
+            for table in model.parameters():
+                table.mul_(20)
+        before = torch.cat([*model.parameters()]).detach().clone()
+        rule = torch.optim.SGD(model.parameters(), lr=0.1)
+        loss = step(model, risk, batch, rule, Settings(l2=0.3, max_norm=4.0))
+        after = torch.cat([*model.parameters()]).detach()
+        return torch.cat([(after - before).flatten(), loss.unsqueeze(0)]).double()
+
+    exact = change(density.wd_risk, sampler(0), torch.float64)
+    padded_batch = sampler.arrange_padded(sampler.draw(0))
+    padded = change(tensor_cores.wd_risk, padded_batch, torch.float32)
+    assert float((padded - exact).norm()) < 1e-2 * float(exact.norm())
+    assert torch.equal(padded == 0, exact == 0)  # the same vectors have not moved
 
 
 def test_an_epoch_visits_every_user_with_positives_once_and_the_others_never() -> None:

@@ -18,7 +18,13 @@ from densirank.training.callbacks import JsonLines, Report
 from densirank.training.interruption import Interruption
 
 WORLD = planted(120, 60, items_per_user=10, test_items_per_user=3, seed=5)
-SMALL: dict[str, Any] = {"dim": 8, "users_per_batch": 32, "iterations": 40, "validate_every": 5}
+SMALL: dict[str, Any] = {
+    "dim": 8,
+    "users_per_batch": 32,
+    "iterations": 40,
+    "validate_every": 5,
+    "decay": 0.0,  # a run of 20 iterations is the first half of one of 40
+}
 
 
 def fitted(**options: Any) -> Ranker:

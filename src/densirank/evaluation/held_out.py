@@ -10,7 +10,7 @@ from densirank.data.interactions import Interactions
 from densirank.errors import InputError
 from densirank.evaluation.metrics import Evaluation, evaluate
 from densirank.ranking.scores import Scorer
-from densirank.ranking.topk import BUDGET_BYTES, top_k
+from densirank.ranking.topk import top_k
 
 
 class HeldOut:
@@ -41,7 +41,7 @@ class HeldOut:
         self._seen = Rows.of(seen, device)
         self._popularity = torch.from_numpy(seen.item_counts).to(device)
 
-    def evaluate(self, scorer: Scorer, k: int, budget_bytes: int = BUDGET_BYTES) -> Evaluation:
+    def evaluate(self, scorer: Scorer, k: int, budget_bytes: int | None = None) -> Evaluation:
         """Rank everything unseen for every held-out user and compare."""
         return evaluate(
             top_k(scorer, self._users, k, seen=self._seen, budget_bytes=budget_bytes),

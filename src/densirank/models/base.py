@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import torch
 from torch import Tensor, nn
+
+from densirank.gather import distinct_rows
+from densirank.hardware import Hardware
 
 INITIAL_SCALE = 0.1
 """Standard deviation of the vectors before training."""
@@ -16,12 +21,21 @@ class Model(nn.Module):
         """(user vectors, item vectors), each (count, dim), as functions of the parameters."""
         raise NotImplementedError
 
+    def prepare(self, hardware: Hardware) -> Self:
+        """Move to where training happens, and choose how to compute there."""
+        return self.to(hardware.device)
+
     def clip_(self, max_norm: float) -> None:
         """Norm clipping: bring every trainable vector back to ‖e‖ ≤ n̄, in place."""
         raise NotImplementedError
 
-    def regularised(self, users: Tensor, items: Tensor) -> Tensor:
-        """The L2 term of the objective for a batch, Eq. (pde-obj), without its weight λ."""
+    def regularised(
+        self, users: Tensor, items: Tensor, n_candidates: int | Tensor | None = None
+    ) -> Tensor:
+        """The L2 term of the objective for a batch, Eq. (pde-obj), without its weight λ.
+
+        Only the first ``n_candidates`` of the items count, where that is said.
+        """
         raise NotImplementedError
 
 
@@ -43,8 +57,12 @@ class Factorisation(Model):
             norms = torch.linalg.vector_norm(table, dim=1, keepdim=True)
             table.mul_((max_norm / norms).clamp_(max=1))
 
-    def regularised(self, users: Tensor, items: Tensor) -> Tensor:
-        """½ (mean ‖e_u‖² over the batch's users + mean ‖e_i‖² over its items)."""
-        user_part = self.user_table.index_select(0, users).square().sum() / len(users)
-        item_part = self.item_table.index_select(0, items).square().sum() / len(items)
-        return (user_part + item_part) / 2
+    def regularised(
+        self, users: Tensor, items: Tensor, n_candidates: int | Tensor | None = None
+    ) -> Tensor:
+        """½ (mean ‖e_u‖² over the batch's users + mean ‖e_i‖² over its candidates)."""
+        user_part = distinct_rows(self.user_table, users).square().sum() / len(users)
+        n_counted = len(items) if n_candidates is None else n_candidates
+        counted = torch.arange(len(items), device=items.device) < n_counted
+        squares = distinct_rows(self.item_table, items).square().sum(dim=1)
+        return (user_part + (squares * counted).sum() / n_counted) / 2

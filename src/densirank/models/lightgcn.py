@@ -7,7 +7,8 @@ back by the very same propagation and nothing of the way forward needs to be kep
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -15,7 +16,14 @@ from torch import Tensor
 
 from densirank.csr import sparse_matrix
 from densirank.data.interactions import Interactions
+from densirank.hardware import Hardware
 from densirank.models.base import Factorisation
+
+_ROWS = 1 << 14  # of the graph, scaled at a time
+
+
+Operator = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+"""P, however it is computed: (user vectors, item vectors) → the same, propagated."""
 
 
 class Propagation:
@@ -25,27 +33,26 @@ class Propagation:
         self.layers = layers
         user_scale = _inverse_root(data.user_counts)
         item_scale = _inverse_root(data.item_counts)
-        item_indptr, users_by_item = data.by_item()
-        items_of_entries = np.repeat(np.arange(data.n_items), data.item_counts)
-        self.to_users = _csr_tensor(
-            data.indptr,
-            data.items,
-            user_scale[data.users] * item_scale[data.items],
-            (data.n_users, data.n_items),
-            dtype,
-        )
-        self.to_items = _csr_tensor(
-            item_indptr,
-            users_by_item,
-            user_scale[users_by_item] * item_scale[items_of_entries],
-            (data.n_items, data.n_users),
-            dtype,
-        )
+        self.to_users = _scaled(data.indptr, data.items, user_scale, item_scale, dtype)
+        self.to_items = _scaled(*data.by_item(), item_scale, user_scale, dtype)
 
     def to(self, device: torch.device) -> None:
         """Move the graph to where the vectors are."""
         self.to_users = self.to_users.to(device)
         self.to_items = self.to_items.to(device)
+
+    def edges(self) -> tuple[Tensor, Tensor]:
+        """(indptr, columns) of A, the graph of all nodes, users first, in both directions."""
+        n_users, n_edges = len(self.to_users), self.to_users.values().numel()
+        wide = torch.int64 if 2 * n_edges >= 2**31 else torch.int32
+        indptr = torch.cat(
+            [
+                self.to_users.crow_indices().to(wide),
+                self.to_items.crow_indices()[1:].to(wide) + n_edges,
+            ]
+        )
+        columns = [self.to_users.col_indices() + n_users, self.to_items.col_indices()]
+        return indptr, torch.cat(columns)
 
     def __call__(self, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
         """P applied to (user vectors, item vectors), by Horner's rule: x + Â(x + Â(x + …))."""
@@ -66,10 +73,18 @@ class LightGCN(Factorisation):
         self, data: Interactions, layers: int, dim: int, generator: torch.Generator
     ) -> None:
         super().__init__(data.n_users, data.n_items, dim, generator)
-        self.propagation = Propagation(data, layers)
+        self.propagation: Operator = Propagation(data, layers)
+
+    def prepare(self, hardware: Hardware) -> Self:
+        if isinstance(self.propagation, Propagation):
+            self.propagation.to(hardware.device)
+            if hardware.half:
+                from densirank.models.neighbours import NeighbourSums
+
+                self.propagation = NeighbourSums(*self.propagation.edges(), self.propagation.layers)
+        return super().prepare(hardware)
 
     def vectors(self) -> tuple[Tensor, Tensor]:
-        self.propagation.to(self.user_table.device)
         users, items = _SelfAdjoint.apply(  # type: ignore[no-untyped-call]
             self.user_table, self.item_table, self.propagation
         )
@@ -81,7 +96,7 @@ class _SelfAdjoint(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, users: Tensor, items: Tensor, propagation: Propagation
+        ctx: Any, users: Tensor, items: Tensor, propagation: Operator
     ) -> tuple[Tensor, Tensor]:
         ctx.propagation = propagation
         return propagation(users, items)
@@ -96,18 +111,28 @@ def _inverse_root(degrees: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[An
     return np.where(degrees > 0, 1 / np.sqrt(np.maximum(degrees, 1)), 0.0)
 
 
-def _csr_tensor(
-    indptr: np.ndarray[Any, Any],
-    indices: np.ndarray[Any, Any],
-    values: np.ndarray[Any, Any],
-    size: tuple[int, int],
+def _scaled(
+    indptr: np.ndarray[Any, np.dtype[np.int64]],
+    columns: np.ndarray[Any, np.dtype[np.int32]],
+    row_scale: np.ndarray[Any, Any],
+    column_scale: np.ndarray[Any, Any],
     dtype: torch.dtype,
 ) -> Tensor:
-    """A sparse CSR tensor with 32-bit indices where they suffice: half the bytes to read."""
-    index_type = np.int32 if len(indices) < 2**31 else np.int64
+    """The sparse CSR tensor with the product of both scales at every pair.
+
+    Its indices are 32-bit where they suffice: half the bytes to read. The products are made some
+    rows at a time, so that nothing in double precision is as long as the pairs.
+    """
+    values = torch.empty(len(columns), dtype=dtype)
+    for start in range(0, len(row_scale), _ROWS):
+        bounds = indptr[start : start + _ROWS + 1]
+        pairs = slice(bounds[0], bounds[-1])
+        of_rows = np.repeat(row_scale[start : start + _ROWS], np.diff(bounds))
+        values.numpy()[pairs] = of_rows * column_scale[columns[pairs]]
+    index_type = np.int32 if len(columns) < 2**31 else np.int64
     return sparse_matrix(
         torch.from_numpy(indptr.astype(index_type)),
-        torch.from_numpy(indices.astype(index_type)),
-        torch.from_numpy(values).to(dtype),
-        size,
+        torch.from_numpy(np.require(columns, index_type, "W")),  # a copy only where it must be
+        values,
+        (len(row_scale), len(column_scale)),
     )

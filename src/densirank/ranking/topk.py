@@ -16,8 +16,9 @@ from densirank.csr import Rows
 from densirank.ranking.scores import Scorer
 from densirank.ranking.selection import best_columns
 
-BUDGET_BYTES = 256 << 20
-"""Memory for the scores of one block and what ranking makes of them."""
+CPU_BUDGET_BYTES = 256 << 20
+GPU_BUDGET_BYTES = 4 << 30
+"""Memory for the scores of one block and what ranking makes of them; of a small GPU, an eighth."""
 
 COPIES = 3
 """Tensors of the size of a block that exist at the same time, at most."""
@@ -42,7 +43,7 @@ def top_k(
     allowed: Tensor | None = None,
     excluded: Tensor | None = None,
     with_normaliser: bool = False,
-    budget_bytes: int = BUDGET_BYTES,
+    budget_bytes: int | None = None,
 ) -> Iterator[Lists]:
     """The best ``k`` rankable items of each user, a block of users at a time.
 
@@ -57,7 +58,8 @@ def top_k(
         barred[excluded] = True
     any_barred = bool(barred.any())
 
-    for block in torch.split(users, rows_per_block(scorer.n_items, budget_bytes)):
+    budget = default_budget(scorer.device) if budget_bytes is None else budget_bytes
+    for block in torch.split(users, rows_per_block(scorer.n_items, budget)):
         scores = scorer.scores(block)
         if any_barred:
             scores[:, barred] = -torch.inf
@@ -67,6 +69,13 @@ def top_k(
         normaliser = torch.logsumexp(scores, dim=1) if with_normaliser else None
         best, items = best_columns(scores, min(k, scorer.n_items))
         yield Lists(block, items.masked_fill(best == -torch.inf, -1), best, normaliser)
+
+
+def default_budget(device: torch.device) -> int:
+    """Bytes a block may take where nothing else is said: a GPU works best on large ones."""
+    if device.type == "cpu":
+        return CPU_BUDGET_BYTES
+    return min(GPU_BUDGET_BYTES, torch.cuda.get_device_properties(device).total_memory // 8)
 
 
 def rows_per_block(n_items: int, budget_bytes: int) -> int:

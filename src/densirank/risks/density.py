@@ -28,7 +28,7 @@ def wd_risk(user_vectors: Tensor, item_vectors: Tensor, positives: Positives) ->
     A user who has had every candidate leaves nothing to estimate; the second term is then zero.
     """
     scores = user_vectors @ item_vectors[: positives.n_candidates].T  # (users, candidates)
-    observed = _observed(positives)
+    observed = _observed(positives, scores)
     empty = observed.all(dim=1, keepdim=True)
     unobserved_scores = scores.masked_fill(observed & ~empty, -torch.inf)
     density = torch.softmax(unobserved_scores, dim=1).masked_fill(observed, 0)
@@ -52,10 +52,8 @@ def _mean_positive_score(
     return sums / positives.counts
 
 
-def _observed(positives: Positives) -> Tensor:
-    """Whether a candidate is the user's own positive, (users, candidates) of booleans."""
-    mask = torch.zeros(
-        len(positives), positives.n_candidates, dtype=torch.bool, device=positives.columns.device
-    )
+def _observed(positives: Positives, scores: Tensor) -> Tensor:
+    """Whether a candidate is the user's own positive, (users, candidates) like the scores."""
+    mask = torch.zeros_like(scores, dtype=torch.bool)
     mask[positives.among_candidates()] = True
     return mask

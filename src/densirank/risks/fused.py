@@ -16,8 +16,8 @@ from torch.autograd.function import once_differentiable
 
 from densirank.risks.positives import Positives
 
-BLOCK_BYTES = {"cpu": 12 << 20, "cuda": 512 << 20}
-"""Bytes of one block of scores: a fair part of the last-level cache, or of a GPU's memory."""
+BLOCK_BYTES = {"cpu": 48 << 20, "cuda": 512 << 20}
+"""Bytes of one block of scores: enough rows for products at full rate, little beside the rest."""
 
 SAFE_SCORE = 60.0
 """exp of ±60, and sums of millions of them, are far inside float32: no shift needed below this."""
@@ -26,31 +26,65 @@ MASKED = -1e30
 """A score whose exp is exactly zero while 0 × it stays zero (with −inf that would be NaN)."""
 
 
-def pde_risk(user_vectors: Tensor, item_vectors: Tensor, positives: Positives) -> Tensor:
+class Workspace:
+    """Two blocks of scores that one call leaves to the next: new memory costs a fault a page."""
+
+    def __init__(self) -> None:
+        self._memory = torch.empty(0)
+
+    def blocks(self, rows: int, columns: int, like: Tensor) -> tuple[Tensor, Tensor]:
+        """Two (rows, columns) tensors of any content."""
+        needed = 2 * rows * columns
+        if (
+            self._memory.numel() < needed
+            or self._memory.dtype != like.dtype
+            or self._memory.device != like.device
+        ):
+            self._memory = like.new_empty(needed + needed // 8)  # the next batch may be larger
+        one, other = self._memory[:needed].view(2, rows, columns)
+        return one, other
+
+
+def pde_risk(
+    user_vectors: Tensor,
+    item_vectors: Tensor,
+    positives: Positives,
+    workspace: Workspace | None = None,
+) -> Tensor:
     """R̂ of Eq. (risk-estimator); equals :func:`densirank.risks.density.pde_risk`."""
-    return _apply(user_vectors, item_vectors, positives, penalised=True, over_unobserved=False)
+    return _apply(user_vectors, item_vectors, positives, True, False, workspace)
 
 
-def wd_risk(user_vectors: Tensor, item_vectors: Tensor, positives: Positives) -> Tensor:
+def wd_risk(
+    user_vectors: Tensor,
+    item_vectors: Tensor,
+    positives: Positives,
+    workspace: Workspace | None = None,
+) -> Tensor:
     """R̂_WD of Eq. (risk-estimator-ds); equals :func:`densirank.risks.density.wd_risk`."""
-    return _apply(user_vectors, item_vectors, positives, penalised=True, over_unobserved=True)
+    return _apply(user_vectors, item_vectors, positives, True, True, workspace)
 
 
-def mle_risk(user_vectors: Tensor, item_vectors: Tensor, positives: Positives) -> Tensor:
+def mle_risk(
+    user_vectors: Tensor,
+    item_vectors: Tensor,
+    positives: Positives,
+    workspace: Workspace | None = None,
+) -> Tensor:
     """Softmax maximum likelihood; equals :func:`densirank.risks.density.mle_risk`."""
-    return _apply(user_vectors, item_vectors, positives, penalised=False, over_unobserved=False)
+    return _apply(user_vectors, item_vectors, positives, False, False, workspace)
 
 
 def _apply(
     user_vectors: Tensor,
     item_vectors: Tensor,
     positives: Positives,
-    *,
     penalised: bool,
     over_unobserved: bool,
+    workspace: Workspace | None,
 ) -> Tensor:
     loss: Tensor = _OnePass.apply(  # type: ignore[no-untyped-call]
-        user_vectors, item_vectors, positives, penalised, over_unobserved
+        user_vectors, item_vectors, positives, penalised, over_unobserved, workspace or Workspace()
     )
     return loss
 
@@ -66,6 +100,7 @@ class _OnePass(torch.autograd.Function):
         positives: Positives,
         penalised: bool,
         over_unobserved: bool,
+        workspace: Workspace,
     ) -> Tensor:
         averaging = positives.averaging(len(item_vectors), user_vectors.dtype)
         mean_positives = averaging @ item_vectors  # (users, dim)
@@ -78,6 +113,7 @@ class _OnePass(torch.autograd.Function):
             positives,
             user_gradient,
             item_gradient[: positives.n_candidates],
+            workspace,
             penalised=penalised,
             over_unobserved=over_unobserved,
         )
@@ -86,9 +122,9 @@ class _OnePass(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:
         user_gradient, item_gradient = ctx.saved_tensors
-        return user_gradient * grad_output, item_gradient * grad_output, None, None, None
+        return user_gradient * grad_output, item_gradient * grad_output, None, None, None, None
 
 
 def _second_term(
@@ -97,6 +133,7 @@ def _second_term(
     positives: Positives,
     user_gradient: Tensor,
     candidate_gradient: Tensor,
+    workspace: Workspace,
     *,
     penalised: bool,
     over_unobserved: bool,
@@ -104,8 +141,7 @@ def _second_term(
     """E_p[f] (penalised) or A(f) of each user; adds the gradient of their mean in place."""
     n_users, n_candidates = len(users), len(candidates)
     block_rows = _rows_per_block(n_users, n_candidates, users)
-    scores_of_block = users.new_empty(block_rows, n_candidates)
-    density_of_block = torch.empty_like(scores_of_block)
+    scores_of_block, density_of_block = workspace.blocks(block_rows, n_candidates, users)
     terms = users.new_empty(n_users, 1)
     shifted = _needs_shift(users, candidates)
     observed = _Observed(positives, block_rows) if over_unobserved else None
@@ -126,14 +162,16 @@ def _second_term(
             partition.masked_fill_(observed.everything[block], torch.inf)
 
         if penalised:
-            expected = torch.linalg.vecdot(density, scores).unsqueeze(1) / partition
-            density.mul_(scores.add_(1 - expected))
+            scores.mul_(density)  # from here on w f, and then the slope w (f + 1 − E)
+            expected = scores.sum(dim=1, keepdim=True) / partition
+            slope = scores.addcmul_(density, 1 - expected)
             terms[block] = expected + top
         else:
+            slope = density
             terms[block] = partition.log() + top
         scale = 1 / (partition * n_users)
-        user_gradient[block].addcmul_(density @ candidates, scale)
-        candidate_gradient.addmm_(density.T, users[block] * scale)
+        user_gradient[block].addcmul_(slope @ candidates, scale)
+        candidate_gradient.addmm_(slope.T, users[block] * scale)
 
     if observed is not None:
         terms.masked_fill_(observed.everything, 0)

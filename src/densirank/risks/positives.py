@@ -17,9 +17,14 @@ class Positives(Rows):
     User row ``u`` has the positive items ``columns[indptr[u]:indptr[u + 1]]`` (at least one). The
     first ``n_candidates`` item rows are the candidates I_B; rows behind them are positives that
     are no candidates, which happens when the candidates are sampled.
+
+    A padded batch has sizes that do not depend on what was drawn, so that a GPU can replay it:
+    its ``n_candidates`` is a tensor there, ``columns`` has unused entries behind ``indptr[-1]``
+    and the item vectors have unused rows at the end. The risks of
+    :mod:`densirank.risks.tensor_cores` take such batches.
     """
 
-    n_candidates: int
+    n_candidates: int | Tensor
     all_are_candidates: bool = False  # promised by who knows, so that a GPU need not be asked
 
     def among_candidates(self) -> tuple[Tensor, Tensor]:

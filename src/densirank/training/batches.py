@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -12,6 +13,14 @@ from densirank.csr import Rows
 from densirank.data.interactions import Interactions
 from densirank.risks.positives import Positives
 from densirank.settings import Candidates
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What chance decides about a batch; everything else follows from it."""
+
+    users: Tensor  # (users,) indices of U_B
+    sample: Tensor | None  # (candidates,) indices of I_B where it is a uniform sample
 
 
 @dataclass(frozen=True)
@@ -48,30 +57,89 @@ class BatchSampler:
         self._size = min(users_per_batch, len(self._active))
         self._batches_per_epoch = len(self._active) // self._size
         self._n_items = data.n_items
-        self._candidates = candidates
+        self._sample_size: int | None = None
+        if isinstance(candidates, int) and candidates < data.n_items:
+            self._sample_size = candidates
+        self._unique_positives = candidates == "batch"
         self._seed = seed
+        self._device = device
         self._epoch, self._shuffled = -1, self._active
 
     def __call__(self, iteration: int) -> Batch:
         """The batch of this iteration (counted from 0)."""
+        return self.arrange(self.draw(iteration))
+
+    def draw(self, iteration: int) -> Draw:
+        """What chance decides about the batch of this iteration."""
         epoch, turn = divmod(iteration, self._batches_per_epoch)
         if epoch != self._epoch:
             order = torch.randperm(len(self._active), generator=self._generator(0, epoch))
-            self._epoch, self._shuffled = epoch, self._active[order.to(self._active.device)]
+            self._epoch, self._shuffled = epoch, self._active[order.to(self._device)]
         users = self._shuffled[turn * self._size : (turn + 1) * self._size]
-        rows = self._rows.take(users)
-        candidates = self._draw_candidates(rows, iteration)
-        return _arrange(users, rows, candidates, self._n_items)
+        if self._sample_size is None:
+            return Draw(users, None)
+        order = torch.randperm(self._n_items, generator=self._generator(1, iteration))
+        return Draw(users, order[: self._sample_size].to(self._device))
 
-    def _draw_candidates(self, rows: Rows, iteration: int) -> Tensor | None:
-        """The indices of I_B, or None for the unique positives of the batch."""
-        if self._candidates == "batch":
-            return None
-        if self._candidates == "all" or self._candidates >= self._n_items:
-            return torch.arange(self._n_items, device=rows.columns.device)
-        generator = self._generator(1, iteration)
-        sample = torch.randperm(self._n_items, generator=generator)[: self._candidates]
-        return sample.to(rows.columns.device)
+    def arrange(self, draw: Draw) -> Batch:
+        """Number the batch's items, candidates first, and say which of them are whose positives."""
+        rows = self._rows.take(draw.users)
+        place = torch.full((self._n_items,), -1, device=self._device)
+        candidates = draw.sample
+        if self._unique_positives:
+            place[rows.columns] = 0
+            candidates = (place == 0).nonzero().squeeze(1)
+        elif candidates is None:
+            candidates = torch.arange(self._n_items, device=self._device)
+        n_candidates = len(candidates)
+        items = candidates
+        place[candidates] = torch.arange(n_candidates, device=self._device)
+        all_are_candidates = draw.sample is None or bool((place[rows.columns] >= 0).all())
+        if not all_are_candidates:
+            outside = torch.unique(rows.columns[place[rows.columns] < 0])
+            place[outside] = torch.arange(len(outside), device=self._device) + n_candidates
+            items = torch.cat([candidates, outside])
+        positives = Positives(rows.indptr, place[rows.columns], n_candidates, all_are_candidates)
+        return Batch(draw.users, items, positives)
+
+    def arrange_padded(self, draw: Draw) -> Batch:
+        """The same with sizes that every draw shares, and without a question to the device.
+
+        Items that the batch has no use for stand behind those that it has.
+        """
+        starts, counts = self._rows.indptr[draw.users], self._rows.counts[draw.users]
+        indptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        entries = self._entry_numbers
+        row = torch.searchsorted(indptr[1:], entries, right=True).clamp_(max=len(starts) - 1)
+        used = entries < indptr[-1]
+        columns = self._rows.columns[torch.where(used, (starts - indptr[:-1])[row] + entries, 0)]
+        if draw.sample is None and not self._unique_positives:
+            return Batch(draw.users, self._all_items, Positives(indptr, columns, self._n_all, True))
+
+        nothing = torch.zeros(self._n_items + 1, dtype=torch.bool, device=self._device)
+        positive = nothing.index_fill(0, torch.where(used, columns, self._n_items), True)[:-1]
+        candidate = positive
+        if draw.sample is not None:
+            candidate = nothing.index_fill(0, draw.sample, True)[:-1]
+        place, n_candidates = _in_groups(candidate, positive & ~candidate)
+        capacity = min(self._n_items, len(entries) + (self._sample_size or 0))
+        items = torch.empty_like(self._all_items).scatter_(0, place, self._all_items)
+        positives = Positives(indptr, place[columns], n_candidates)
+        return Batch(draw.users, items[:capacity], positives)
+
+    @cached_property
+    def _entry_numbers(self) -> Tensor:
+        """0, 1, … for as many positives as a batch could have: those of the busiest users."""
+        busiest = self._rows.counts.sort(descending=True).values[: self._size]
+        return torch.arange(int(busiest.sum()), device=self._device)
+
+    @cached_property
+    def _all_items(self) -> Tensor:
+        return torch.arange(self._n_items, device=self._device)
+
+    @cached_property
+    def _n_all(self) -> Tensor:
+        return torch.tensor(self._n_items, dtype=torch.int32, device=self._device)
 
     def _generator(self, stream: int, number: int) -> torch.Generator:
         """Randomness that depends on nothing but the seed, what it is for, and which one it is."""
@@ -79,19 +147,10 @@ class BatchSampler:
         return torch.Generator().manual_seed(int(mixed[0] >> 1))
 
 
-def _arrange(users: Tensor, rows: Rows, candidates: Tensor | None, n_items: int) -> Batch:
-    """Number the batch's items, candidates first, and say which of them are whose positives."""
-    place = torch.full((n_items,), -1, device=users.device)
-    if candidates is None:
-        place[rows.columns] = 0
-        candidates = (place == 0).nonzero().squeeze(1)
-    n_candidates = len(candidates)
-    items = candidates
-    place[candidates] = torch.arange(n_candidates, device=users.device)
-    all_are_candidates = n_candidates == n_items or bool((place[rows.columns] >= 0).all())
-    if not all_are_candidates:
-        outside = torch.unique(rows.columns[place[rows.columns] < 0])
-        place[outside] = torch.arange(len(outside), device=users.device) + n_candidates
-        items = torch.cat([candidates, outside])
-    positives = Positives(rows.indptr, place[rows.columns], n_candidates, all_are_candidates)
-    return Batch(users, items, positives)
+def _in_groups(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    """(a number for each element that puts the first group first, …; the size of the first)."""
+    n_first, n_second = first.sum(), second.sum()
+    third = ~(first | second)
+    place = torch.where(first, first.cumsum(0), n_first + second.cumsum(0))
+    place = torch.where(third, n_first + n_second + third.cumsum(0), place) - 1
+    return place, n_first.to(torch.int32)

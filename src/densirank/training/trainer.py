@@ -10,13 +10,15 @@ import torch
 from torch import Tensor
 
 from densirank.errors import TrainingError
+from densirank.hardware import Hardware
 from densirank.models import Model
 from densirank.risks import Risk
 from densirank.settings import Settings
-from densirank.training.batches import Batch, BatchSampler
+from densirank.training.batches import BatchSampler
 from densirank.training.callbacks import Callback, Report
 from densirank.training.checkpoint import Checkpoint, TrainingState
 from densirank.training.interruption import Interruption
+from densirank.training.steps import optimiser_for, steps_on
 
 REPORT_EVERY = 10
 """Iterations between two looks at the loss: a GPU that is asked at every step works no faster."""
@@ -43,24 +45,26 @@ def train(
     risk: Risk,
     batches: BatchSampler,
     settings: Settings,
+    hardware: Hardware,
     validate: Validate | None = None,
     callbacks: Sequence[Callback] = (),
     checkpoint: Checkpoint | None = None,
 ) -> Outcome:
-    """Minimise R̂ + λ·L2 under ‖e‖ ≤ n̄ by Adam; with validation keep the best iterate.
+    """Minimise R̂ + λ·L2 under ‖e‖ ≤ n̄; with validation keep the best iterate.
 
     A checkpoint that holds an earlier state of the same run is continued from, to the same
     result as if it had never stopped.
     """
-    optimiser = torch.optim.Adam(model.parameters(), lr=settings.learning_rate, fused=True)
+    optimiser = optimiser_for(model, settings, hardware)
     state = TrainingState()
     if checkpoint is not None and checkpoint.exists():
         state = checkpoint.restore(model, optimiser)
+    take_step = steps_on(hardware, model, risk, batches, optimiser, settings)
     started = time.perf_counter() - state.seconds
 
     with Interruption() as interruption:
         while state.iteration < settings.iterations and not _exhausted(state, settings):
-            loss = step(model, risk, batches(state.iteration), optimiser, settings)
+            loss = take_step(state.iteration)
             state.iteration += 1
             last = state.iteration == settings.iterations
             metric = None
@@ -68,8 +72,8 @@ def train(
                 metric = _consider(model, validate, state)
             stopping = last or interruption.requested
             if stopping or metric is not None or state.iteration % REPORT_EVERY == 0:
+                _require_finite(state.iteration, loss)  # waits for the device: only then the clock
                 state.seconds = time.perf_counter() - started
-                _require_finite(state.iteration, loss)
                 _report(state, settings, float(loss), metric, callbacks)
             if checkpoint is not None and (interruption.requested or checkpoint.due()):
                 state.seconds = time.perf_counter() - started
@@ -90,25 +94,6 @@ def train(
         interrupted=interruption.requested and state.iteration < settings.iterations,
         reports=state.reports,
     )
-
-
-def step(
-    model: Model, risk: Risk, batch: Batch, optimiser: torch.optim.Optimizer, settings: Settings
-) -> Tensor:
-    """One update, Eq. (pde-obj), and the clipping of Section 3.4 after it."""
-    optimiser.zero_grad()
-    user_vectors, item_vectors = model.vectors()
-    loss = risk(
-        user_vectors.index_select(0, batch.users),
-        item_vectors.index_select(0, batch.items),
-        batch.positives,
-    )
-    loss = loss + settings.l2 * model.regularised(batch.users, batch.candidates)
-    loss.backward()  # type: ignore[no-untyped-call]
-    optimiser.step()
-    if settings.max_norm is not None:
-        model.clip_(settings.max_norm)
-    return loss.detach()
 
 
 def _consider(model: Model, validate: Validate, state: TrainingState) -> float:

@@ -1,11 +1,19 @@
-"""Choose settings on validation data over the paper's grid, then test once, on several seeds.
+"""Choose settings on validation data over a grid, then test once, on several seeds.
 
 The last items of each user's training row are held out. From a fixed start, the search climbs
-over the grid of the paper (λ, n̄, and some of its learning rates): try all neighbours of the best
-setting so far, move to the best of them, stop when none is better. The winner, with the number of
-iterations that validation found best, is trained on all training data and tested, once a seed.
+over a grid of λ, n̄ and learning rates: try all neighbours of the best setting so far, move to the
+best of them, stop when none is better. The winner, with the number of iterations that validation
+found best, is trained on all training data and tested, once a seed.
 
-    python benchmarks/quality.py --dataset gowalla --out gowalla.json
+    python benchmarks/quality.py --dataset gowalla --out gowalla.json        # the paper's grid
+
+A schedule that ends with a falling learning rate has a fixed length, so it is validated at its end
+alone; the grid is finer there, and there is one more question, half precision or not:
+
+    python benchmarks/quality.py --dataset gowalla --out gowalla.json --grid fine \\
+        --start 0.1 0.02 4.5 --iterations 500 --validate-every 500 \\
+        --set optimiser=whitened --set users_per_batch=5000 --set decay=1 \\
+        --precision half float32
 """
 
 from __future__ import annotations
@@ -22,14 +30,23 @@ from typing import Any
 
 from densirank import Interactions, Ranker
 from densirank.data.catalogue import PUBLIC_SETS, load_public
+from densirank.settings import parse_settings
 from measuring import environment
 
-GRID: dict[str, tuple[float, ...]] = {
-    "learning_rate": (0.01, 0.02, 0.05, 0.1),
-    "l2": (0.01, 0.05, 0.1),
-    "max_norm": (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0),
+Grid = dict[str, tuple[float, ...]]
+GRIDS: dict[str, Grid] = {
+    "paper": {
+        "learning_rate": (0.01, 0.02, 0.05, 0.1),
+        "l2": (0.01, 0.05, 0.1),
+        "max_norm": (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0),
+    },
+    "fine": {
+        "learning_rate": (0.05, 0.1, 0.2),
+        "l2": (0.005, 0.01, 0.02, 0.05),
+        "max_norm": (3.5, 4.0, 4.5, 5.0, 5.5),
+    },
 }
-KEYS = tuple(key.upper() for key in GRID)
+KEYS = tuple(key.upper() for key in GRIDS["paper"])
 PUBLISHED = {  # R@20 / nDCG@20, Togashi et al. 2021, Table 2
     ("gowalla", "pde-lgcn"): (0.1871, 0.1575),
     ("gowalla", "wd-lgcn"): (0.1859, 0.1567),
@@ -38,9 +55,9 @@ PUBLISHED = {  # R@20 / nDCG@20, Togashi et al. 2021, Table 2
 }
 
 
-def neighbours(setting: dict[str, float]) -> Iterator[dict[str, float]]:
+def neighbours(grid: Grid, setting: dict[str, float]) -> Iterator[dict[str, float]]:
     """The settings one step away on the grid."""
-    for key, values in GRID.items():
+    for key, values in grid.items():
         place = values.index(setting[key])
         for other in (place - 1, place + 1):
             if 0 <= other < len(values):
@@ -53,6 +70,7 @@ class Search:
 
     method: str
     held_out: float
+    grid: Grid
     start: dict[str, float]
     fixed: dict[str, Any]
 
@@ -74,13 +92,13 @@ class Search:
         trials: dict[tuple[float, ...], dict[str, Any]] = {}
         here, moved = self.start, True
         while moved:
-            for setting in (here, *neighbours(here)):
+            for setting in (here, *neighbours(self.grid, here)):
                 key = tuple(setting.values())
                 if key not in trials:
                     trials[key] = self.validate(train, setting)
                     print(trials[key], flush=True)
             best = max(trials.values(), key=lambda trial: trial["validation_ndcg@20"])
-            there = {key: best[key] for key in GRID}
+            there = {key: best[key] for key in self.grid}
             moved, here = there != here, there
         return sorted(trials.values(), key=lambda trial: -trial["validation_ndcg@20"])
 
@@ -94,7 +112,11 @@ def main() -> None:
     parser.add_argument(
         "--held-out", type=float, default=0.2, help="last share of each user's items"
     )
-    parser.add_argument("--candidates", choices=("batch", "all"), default="batch")
+    parser.add_argument("--grid", choices=sorted(GRIDS), default="paper")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting")
+    parser.add_argument(
+        "--precision", nargs="+", default=["auto"], help="of the runs that are tested"
+    )
     parser.add_argument("--start", type=float, nargs=3, default=[0.05, 0.05, 4.0], metavar=KEYS)
     parser.add_argument("--iterations", type=int, default=3000, help="the most a trial makes")
     parser.add_argument("--patience", type=int, default=5)
@@ -104,27 +126,33 @@ def main() -> None:
     options = parser.parse_args()
 
     train = load_public(options.dataset, "train", options.data_dir)
+    given = parse_settings(dict(pair.split("=", 1) for pair in options.set))
     fixed = {
         "iterations": options.iterations,
         "patience": options.patience,
         "validate_every": options.validate_every,
-        "candidates": options.candidates,
+        **given,
     }
-    start = dict(zip(GRID, options.start, strict=True))
+    grid = GRIDS[options.grid]
+    start = dict(zip(grid, options.start, strict=True))
     started = time.perf_counter()
-    trials = Search(options.method, options.held_out, start, fixed).run(train)
+    trials = Search(options.method, options.held_out, grid, start, fixed).run(train)
     search_seconds = time.perf_counter() - started
-    chosen = {key: trials[0][key] for key in (*GRID, "iterations")}
-    chosen["candidates"] = options.candidates
+    chosen = {**given, **{key: trials[0][key] for key in (*grid, "iterations")}}
 
     fitted = []
-    for seed in range(options.seeds):
-        ranker = Ranker(options.method, seed=seed, **chosen).fit(train)
-        fitted.append((seed, ranker, ranker.training_["seconds"]))
+    for precision in options.precision:
+        for seed in range(options.seeds):
+            ranker = Ranker(options.method, seed=seed, precision=precision, **chosen).fit(train)
+            fitted.append(({"precision": precision, "seed": seed}, ranker))
     test = load_public(options.dataset, "test", options.data_dir)  # read only now
     runs = [
-        {"seed": seed, "training_seconds": round(seconds, 2), **ranker.evaluate(test)}
-        for seed, ranker, seconds in fitted
+        {
+            **run,
+            "training_seconds": round(ranker.training_["seconds"], 3),
+            **ranker.evaluate(test),
+        }
+        for run, ranker in fitted
     ]
     device = fitted[0][1].scorer_.device
     record = {
@@ -132,7 +160,7 @@ def main() -> None:
         "dataset": options.dataset,
         "fingerprint": {"train": train.fingerprint, "test": test.fingerprint},
         "method": options.method,
-        "search": {"start": start, "grid": GRID, "held_out": options.held_out, **fixed},
+        "search": {"start": start, "grid": grid, "held_out": options.held_out, **fixed},
         "chosen": chosen,
         "runs": runs,
         "published": PUBLISHED.get((options.dataset, options.method)),
@@ -145,7 +173,10 @@ def main() -> None:
 
     print(f"{options.dataset} {options.method}: {len(trials)} trials, chosen {chosen}")
     for run in runs:
-        print(f"  seed {run['seed']}: {run['recall@20']:.4f}/{run['ndcg@20']:.4f}")
+        print(
+            f"  {run['precision']}, seed {run['seed']}: {run['recall@20']:.4f}/{run['ndcg@20']:.4f}"
+            f" after {run['training_seconds']:.2f} s"
+        )
     print(f"  published: {record['published']}")
 
 

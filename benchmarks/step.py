@@ -3,16 +3,20 @@
     python benchmarks/step.py                                   # Gowalla, two cores
     python benchmarks/step.py --device cuda --json step.json
 
-The floor is what no implementation of the step can go below: the three matrix products of the risk
-into blocks that are already there, and the six sparse products of the propagation. Each variant
-runs in a process of its own; ratios within one run are what counts.
+"dense" is our step with the risk as the paper writes it; "plain" is the step as one would write it
+in PyTorch alone: layers that autograd remembers, the dense risk, Adam. On the CPU the floor is
+what no implementation of the step can go below: the three matrix products of the risk into blocks
+that are already there, and the six sparse products of the propagation. On a GPU the same step is
+also taken with all items as candidates, and with all users at once. Each variant runs in a process
+of its own; ratios within one run are what counts.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+import shlex
+import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -20,18 +24,24 @@ import torch
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from densirank.data.catalogue import PUBLIC_SETS, load_public
-from densirank.models.lightgcn import LightGCN
-from densirank.risks import Positives, Risk, density, fused
-from densirank.settings import Settings
-from densirank.training.batches import BatchSampler
-from densirank.training.trainer import step
+from densirank.data.interactions import Interactions
+from densirank.hardware import Hardware
+from densirank.models.lightgcn import LightGCN, Propagation
+from densirank.risks import Positives, Risk, density, risk_for
+from densirank.settings import Candidates, Optimiser, Settings
+from densirank.training.batches import Batch, BatchSampler
+from densirank.training.steps import optimiser_for, step, steps_on
 from measuring import Measurement, environment, in_own_process, median_seconds, peak_mib
 
-FLOOR_ROWS = (32, 64, 128, 256, 512)
+FLOOR_ROWS = (64, 128, 256, 512, 1024)
 """Users a block of the floor's products: the floor is the fastest of these, or it would be none."""
+
+STEPS = {"cpu": 1, "cuda": 20}
+"""Steps between two looks at the clock: a GPU is not waited for after each."""
 
 
 @dataclass(frozen=True)
@@ -44,52 +54,143 @@ class Case:
     repeats: int
 
 
+@dataclass(frozen=True)
+class Variant:
+    """One way to take the step; without a risk of its own, the library's."""
+
+    method: str
+    risk: Risk | None = None
+    half: bool = False
+    candidates: Candidates = "batch"
+    users_per_batch: int = 2500
+    optimiser: Optimiser = "adam"
+
+
 def attention_risk(user_vectors: Tensor, item_vectors: Tensor, positives: Positives) -> Tensor:
     """The PDE risk with E_p[f] = e_u · Σ_i p_i e_i written as attention, keys being the values."""
     candidates = item_vectors[: positives.n_candidates]
     queries, keys = user_vectors[None, None], candidates[None, None]
-    centre = scaled_dot_product_attention(queries, keys, keys, scale=1.0)[0, 0]
+    if queries.is_cuda:
+        queries, keys = queries.bfloat16(), keys.bfloat16()
+    with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):  # cuDNN plans anew each step
+        centre = scaled_dot_product_attention(queries, keys, keys, scale=1.0)[0, 0]
     mean_positive = positives.averaging(len(item_vectors), user_vectors.dtype) @ item_vectors
-    return (user_vectors * (centre - mean_positive)).sum(dim=1).mean()
+    return (user_vectors * (centre.to(user_vectors.dtype) - mean_positive)).sum(dim=1).mean()
 
 
-RISKS: dict[str, Risk] = {
-    "ours, WD": fused.wd_risk,
-    "ours, PDE": fused.pde_risk,
-    "dense, WD": density.wd_risk,
-    "dense, PDE": density.pde_risk,
-    "attention, PDE": attention_risk,
+EVERYWHERE = {
+    "ours, WD": Variant("wd"),
+    "ours, PDE": Variant("pde"),
+    "ours, WD, whitened": Variant("wd", optimiser="whitened"),
+    "dense, WD": Variant("wd", density.wd_risk),
+    "dense, PDE": Variant("pde", density.pde_risk),
+    "attention, PDE": Variant("pde", attention_risk),
+}
+EVERYBODY = 1 << 30
+ON_GPU = {
+    "half, WD": Variant("wd", half=True),
+    "half, PDE": Variant("pde", half=True),
+    "half, WD, whitened": Variant("wd", half=True, optimiser="whitened"),
+    "half, WD, all items": Variant("wd", half=True, candidates="all"),
+    "half, WD, all items, all users": Variant("wd", None, True, "all", EVERYBODY),
 }
 
 
-def measure(variant: str, case: Case) -> Measurement:
-    """Time the steps of one variant in this process."""
+class PlainLightGCN(LightGCN):
+    """The model as it is usually written: one sparse graph, all layers kept for autograd."""
+
+    def __init__(self, data: Interactions, layers: int, dim: int, device: torch.device) -> None:
+        super().__init__(data, layers, dim, torch.Generator().manual_seed(0))
+        indptr, columns = Propagation(data, layers).edges()
+        degrees = indptr.diff()
+        rows = torch.arange(len(degrees)).repeat_interleave(degrees)
+        scale = degrees.clamp(min=1).float().rsqrt()
+        indices, values = torch.stack([rows, columns]), scale[rows] * scale[columns]
+        size = (len(degrees), len(degrees))
+        self.graph = torch.sparse_coo_tensor(indices, values, size).coalesce().to(device)
+        self.layers = layers
+
+    def vectors(self) -> tuple[Tensor, Tensor]:
+        layers = [torch.cat([self.user_table, self.item_table])]
+        for _ in range(self.layers):
+            layers.append(torch.sparse.mm(self.graph, layers[-1]))
+        vectors = torch.stack(layers).mean(0)
+        return vectors[: len(self.user_table)], vectors[len(self.user_table) :]
+
+
+def plain_step(model: LightGCN, batch: Batch, optimiser: torch.optim.Optimizer) -> None:
+    """One WD step, autograd doing all the work."""
+    optimiser.zero_grad()
+    users, items = model.vectors()
+    risk = density.wd_risk(users[batch.users], items[batch.items], batch.positives)
+    own_users, own_items = model.user_table[batch.users], model.item_table[batch.items]
+    penalty = (own_users.square().sum(1).mean() + own_items.square().sum(1).mean()) / 2
+    torch.autograd.backward(risk + 0.02 * penalty)
+    optimiser.step()
+    model.clip_(4.5)
+
+
+def measure_plain(case: Case) -> Measurement:
+    """Time the plain steps in this process."""
     data = load_public(case.dataset, "train", case.data_dir)
-    settings, device = Settings(), torch.device(case.device)
-    model = LightGCN(data, settings.layers, settings.dim, torch.Generator().manual_seed(0))
-    model.to(device)
-    batches = BatchSampler(data, settings.users_per_batch, settings.candidates, 0, device)
-    optimiser = torch.optim.Adam(model.parameters(), lr=settings.learning_rate, fused=True)
-    torch.autograd.backward(model.regularised(batches(0).users, batches(0).candidates))
-    optimiser.step()  # the optimiser's moments are part of what is there already
+    device = torch.device(case.device)
+    model = PlainLightGCN(data, 3, 64, device).to(device)
+    batches = BatchSampler(data, 2500, "batch", 0, device)
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.05)
     before = peak_mib(case.device)
     iteration = iter(range(1_000_000))
 
-    def one_step() -> None:
-        step(model, RISKS[variant], batches(next(iteration)), optimiser, settings)
+    def some_steps() -> None:
+        for _ in range(STEPS[case.device]):
+            plain_step(model, batches(next(iteration)), optimiser)
 
-    works = (
-        [floor(model, batches, rows) for rows in FLOOR_ROWS] if variant == "floor" else [one_step]
-    )
-    seconds = min(median_seconds(work, case.repeats, case.device) for work in works)
+    seconds = median_seconds(some_steps, case.repeats, case.device) / STEPS[case.device]
     return Measurement(seconds, peak_mib(case.device) - before)
 
 
-def floor(model: LightGCN, batches: BatchSampler, block_rows: int) -> Callable[[], None]:
-    """The products of a step and nothing else."""
-    batch = batches(0)
-    with torch.no_grad():
-        user_vectors, item_vectors = (v.clone() for v in model.vectors())
+def measure(variant: Variant | None, case: Case) -> Measurement:
+    """Time the steps of one variant, or of the floor, in this process."""
+    data = load_public(case.dataset, "train", case.data_dir)
+    if variant is None:
+        return Measurement(min(floor(data, rows, case) for rows in FLOOR_ROWS), 0)
+    settings = Settings(
+        candidates=variant.candidates,
+        users_per_batch=variant.users_per_batch,
+        optimiser=variant.optimiser,
+    )
+    hardware = Hardware(torch.device(case.device), variant.half)
+    generator = torch.Generator().manual_seed(0)
+    model = LightGCN(data, settings.layers, settings.dim, generator).prepare(hardware)
+    batches = BatchSampler(data, settings.users_per_batch, settings.candidates, 0, hardware.device)
+    optimiser = optimiser_for(model, settings, hardware)
+    first = batches(0)
+    torch.autograd.backward(model.regularised(first.users, first.candidates))
+    optimiser.step()  # the optimiser's moments are part of what is there already
+    before = peak_mib(case.device)
+    ours = steps_on(
+        hardware, model, risk_for(hardware, variant.method), batches, optimiser, settings
+    )
+    iteration = iter(range(1_000_000))
+
+    def some_steps() -> None:
+        for _ in range(STEPS[case.device]):
+            if variant.risk is None:
+                ours(next(iteration))
+            else:
+                step(model, variant.risk, batches(next(iteration)), optimiser, settings)
+
+    seconds = median_seconds(some_steps, case.repeats, case.device) / STEPS[case.device]
+    return Measurement(seconds, peak_mib(case.device) - before)
+
+
+def floor(data: Interactions, block_rows: int, case: Case) -> float:
+    """Seconds of the products of a step and nothing else."""
+    settings = Settings()
+    propagation = Propagation(data, settings.layers)
+    generator = torch.Generator().manual_seed(0)
+    user_vectors = torch.randn(data.n_users, settings.dim, generator=generator)
+    item_vectors = torch.randn(data.n_items, settings.dim, generator=generator)
+    batch = BatchSampler(data, settings.users_per_batch, "batch", 0, torch.device("cpu"))(0)
     users, items = user_vectors[batch.users], item_vectors[batch.items]
     blocks = torch.split(users, block_rows)
     scores = users.new_empty(block_rows, len(items))
@@ -101,11 +202,11 @@ def floor(model: LightGCN, batches: BatchSampler, block_rows: int) -> Callable[[
             torch.mm(block, items.T, out=scores[: len(block)])
             torch.mm(scores[: len(block)], items, out=user_gradient[rows])
             item_gradient.addmm_(scores[: len(block)].T, block)
-        for _ in range(2 * model.propagation.layers):
-            torch.addmm(user_vectors, model.propagation.to_users, item_vectors)
-            torch.addmm(item_vectors, model.propagation.to_items, user_vectors)
+        for _ in range(2 * settings.layers):
+            torch.addmm(user_vectors, propagation.to_users, item_vectors)
+            torch.addmm(item_vectors, propagation.to_items, user_vectors)
 
-    return products
+    return median_seconds(products, case.repeats, case.device)
 
 
 def main() -> None:
@@ -115,20 +216,34 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--variants", nargs="+", help="some of the variants, the base first")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     given = parser.parse_args()
     case = Case(given.dataset, given.data_dir, given.device, given.repeats)
 
-    results = {name: in_own_process(measure, name, case) for name in ("floor", *RISKS)}
+    variants: dict[str, Variant | None] = {}
+    variants |= ON_GPU if case.device == "cuda" else {"floor": None}
+    variants |= EVERYWHERE
+    chosen = given.variants or [*variants, "plain, WD"]
+    results = {
+        name: in_own_process(measure_plain, case)
+        if name == "plain, WD"
+        else in_own_process(measure, variants[name], case)
+        for name in chosen
+    }
+    base_name, base = next(iter(results.items()))
     table = Table(title=f"One step on {case.dataset}, {case.device}")
-    for heading in ("variant", "seconds", "times the floor", "MiB"):
+    for heading in ("variant", "milliseconds", f"times {base_name}", "MiB"):
         table.add_column(heading, justify="left" if heading == "variant" else "right")
     for name, result in results.items():
-        times = result.seconds / results["floor"].seconds
-        table.add_row(name, f"{result.seconds:.4f}", f"{times:.2f}", f"{result.extra_mib:,.0f}")
+        times = result.seconds / base.seconds
+        table.add_row(
+            name, f"{1000 * result.seconds:.2f}", f"{times:.2f}", f"{result.extra_mib:,.0f}"
+        )
     Console().print(table)
     if given.json is not None:
         record = {
+            "command": shlex.join(["python", *sys.argv]),
             "case": {"dataset": case.dataset, "device": case.device, "repeats": case.repeats},
             "figures": {name: asdict(result) for name, result in results.items()},
             "environment": environment(case.device),

@@ -1,0 +1,102 @@
+"""Draw quality against seconds of training, from records of time_to_quality.py.
+
+python benchmarks/figure_time_to_quality.py gowalla.json yelp2018.json --out time_to_quality.png
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+PUBLISHED = {"gowalla": (301, 0.1567), "yelp2018": (350, 0.0594)}
+"""WD-LGCN's seconds on one P100 and nDCG@20 on test, Togashi et al. 2021."""
+
+TITLES = {"gowalla": "Gowalla", "yelp2018": "Yelp2018"}
+GREY, BLUE = "#8a8a8a", "#0072b2"
+
+
+def figures(seconds: float, ndcg: float) -> str:
+    """Both coordinates of a point, as tables print them."""
+    return f"{ndcg:.4f}".lstrip("0") + f" in {seconds:.0f} s"
+
+
+def label(
+    panel: Axes, text: str, point: tuple[float, float], offset: tuple[int, int], colour: str
+) -> None:
+    """Text beside a point: left or right of it, or else above or below."""
+    panel.annotate(
+        text, point, offset, textcoords="offset points", fontsize=9, color=colour, va="center",
+        ha=("center", "left", "right")[np.sign(offset[0])],
+    )  # fmt: skip
+
+
+def draw(panel: Axes, dataset: str, records: list[dict[str, Any]]) -> None:
+    """One panel: our curves, the peers' points, and what was published."""
+    seconds, target = PUBLISHED[dataset]
+    drawn, last, best = [float(seconds)], 0.0, 0.0
+    for record in records:
+        ours = sorted(record["ours"], key=lambda point: point["seconds"])
+        times, values = ([point[key] for point in ours] for key in ("seconds", "ndcg@20"))
+        last, best = max(last, times[-1]), max(best, *values)
+        drawn += times
+        panel.plot(times, values, "o-", color=BLUE)
+        where = record["environment"]["gpu"] or f"{record['environment']['threads']} CPU cores"
+        end = (times[-1], values[-1])
+        off_the_line = (9, 8 if values[-1] > target else -4)
+        label(panel, f"densirank, {where}\n{figures(*end)}", end, off_the_line, BLUE)
+        for peer in record["peers"].values():
+            if peer != "failed":
+                point = (peer["seconds"], peer["ndcg@20"])
+                drawn.append(point[0])
+                panel.plot(*point, "s", color="black")
+                ours_is_above = np.interp(point[0], times, values) > point[1]
+                text = f"{peer['method']}\n{figures(*point)}"
+                label(panel, text, point, (0, -18) if ours_is_above else (-8, 4), "black")
+    panel.axhline(target, color=GREY, linewidth=1, linestyle="--", zorder=0)
+    panel.plot(seconds, target, "D", color="white", markeredgecolor=GREY)
+    text = f"WD-LGCN as published\n{figures(seconds, target)} on a P100"
+    label(panel, text, (seconds, target), (0, -18 if best > target else 18), GREY)
+    panel.set_xscale("log")
+    panel.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
+    panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    panel.xaxis.set_minor_formatter(NullFormatter())
+    panel.margins(y=0.2)
+    panel.set_xlim(min(drawn) / 4, max(4 * max(drawn), 8 * last))  # room for the labels
+    panel.set_xlabel("seconds of training")
+    panel.set_title(TITLES[dataset])
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def main() -> None:
+    """One panel a data set, in the order the records are given."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("records", type=Path, nargs="+")
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args()
+
+    records: dict[str, list[dict[str, Any]]] = {}
+    for path in given.records:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        records.setdefault(record["dataset"], []).append(record)
+    size = (5 * len(records), 4)
+    figure, panels = plt.subplots(
+        1, len(records), figsize=size, layout="constrained", squeeze=False
+    )
+    for panel, (dataset, own) in zip(panels[0], records.items(), strict=True):
+        draw(panel, dataset, own)
+    panels[0][0].set_ylabel("nDCG@20 on test")
+    figure.savefig(given.out, dpi=130)
+
+
+if __name__ == "__main__":
+    main()

@@ -27,7 +27,7 @@ GREY, BLUE = "#8a8a8a", "#0072b2"
 
 def figures(seconds: float, ndcg: float) -> str:
     """Both coordinates of a point, as tables print them."""
-    return f"{ndcg:.4f}".lstrip("0") + f" in {seconds:.0f} s"
+    return f"{ndcg:.4f}".lstrip("0") + f" in {seconds:.{0 if seconds >= 10 else 1}f} s"
 
 
 def label(
@@ -40,13 +40,26 @@ def label(
     )  # fmt: skip
 
 
+Curve = tuple[list[float], list[float]]
+
+
+def curves(record: dict[str, Any]) -> tuple[Curve, Curve]:
+    """(seconds, nDCG) of our fits with the item–item filter, and of those without."""
+    found: tuple[Curve, Curve] = (([], []), ([], []))
+    for point in sorted(record["ours"], key=lambda point: point["seconds"]):
+        times, values = found[0 if "filter_weight" in point["settings"] else 1]
+        times.append(point["seconds"])
+        values.append(point["ndcg@20"])
+    return found
+
+
 def draw(panel: Axes, dataset: str, records: list[dict[str, Any]]) -> None:
     """One panel: our curves, the peers' points, and what was published."""
     seconds, target = PUBLISHED[dataset]
     drawn, last, best = [float(seconds)], 0.0, 0.0
     for record in records:
-        ours = sorted(record["ours"], key=lambda point: point["seconds"])
-        times, values = ([point[key] for point in ours] for key in ("seconds", "ndcg@20"))
+        with_filter, plain = curves(record)
+        times, values = plain
         last, best = max(last, times[-1]), max(best, *values)
         drawn += times
         panel.plot(times, values, "o-", color=BLUE)
@@ -54,6 +67,11 @@ def draw(panel: Axes, dataset: str, records: list[dict[str, Any]]) -> None:
         end = (times[-1], values[-1])
         off_the_line = (9, 8 if values[-1] > target else -4)
         label(panel, f"densirank, {where}\n{figures(*end)}", end, off_the_line, BLUE)
+        if with_filter[0]:
+            drawn += with_filter[0]
+            panel.plot(*with_filter, "o--", color=BLUE, markerfacecolor="white")
+            best_of_them = (with_filter[0][-1], with_filter[1][-1])
+            label(panel, f"with filter\n{figures(*best_of_them)}", best_of_them, (-8, 12), BLUE)
         for peer in record["peers"].values():
             if peer != "failed":
                 point = (peer["seconds"], peer["ndcg@20"])

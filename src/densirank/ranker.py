@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
@@ -23,6 +23,7 @@ from densirank.evaluation.metrics import Evaluation
 from densirank.hardware import resolve_device, resolve_hardware
 from densirank.methods import method_named
 from densirank.models import MODELS
+from densirank.ranking.item_filter import ItemFilter
 from densirank.ranking.scores import VectorScorer
 from densirank.ranking.topk import top_k
 from densirank.risks import risk_for
@@ -106,6 +107,7 @@ class Ranker:
                 self.scorer_ = VectorScorer(*model.vectors())
             self.training_: dict[str, Any] = {}
             return self
+        scorer = self._scorer_with_filter(train_part, hardware.device)
         outcome = train(
             model,
             risk_for(hardware, self.method.risk),
@@ -118,13 +120,25 @@ class Ranker:
             ),
             self.settings,
             hardware,
-            None if held_out is None else _validator(train_part, held_out, hardware.device),
+            None if held_out is None else _validator(train_part, held_out, scorer, hardware.device),
             callbacks,
             self._checkpoint(checkpoint, checkpoint_seconds, data, valid, valid_split),
         )
-        self.scorer_ = VectorScorer(outcome.user_vectors, outcome.item_vectors)
+        self.scorer_ = scorer(outcome.user_vectors, outcome.item_vectors)
         self.training_ = _training_record(outcome)
         return self
+
+    def _scorer_with_filter(
+        self, data: Interactions, device: torch.device
+    ) -> Callable[[Tensor, Tensor], VectorScorer]:
+        """(user vectors, item vectors) → how they score, with the item–item filter if asked for."""
+        weight = self.settings.filter_weight
+        if weight == 0:
+            return VectorScorer
+        item_filter = ItemFilter.of(data, device)
+        return lambda users, items: VectorScorer(
+            users, items, item_filter.beside(users, items, weight)
+        )
 
     def _hold_out(
         self,
@@ -320,12 +334,17 @@ def _id_series(vocabulary: Vocabulary, indices: Tensor) -> pl.Series:
     return pl.Series(vocabulary.ids[indices.cpu().numpy()], dtype=kind)
 
 
-def _validator(train_part: Interactions, held_out: Interactions, device: torch.device) -> Validate:
+def _validator(
+    train_part: Interactions,
+    held_out: Interactions,
+    scorer: Callable[[Tensor, Tensor], VectorScorer],
+    device: torch.device,
+) -> Validate:
     """What the trainer calls to learn how well an iterate ranks the held-out items."""
     validation = HeldOut(held_out, train_part, device)
 
     def ndcg(user_vectors: Tensor, item_vectors: Tensor) -> float:
-        result = validation.evaluate(VectorScorer(user_vectors, item_vectors), VALIDATION_K)
+        result = validation.evaluate(scorer(user_vectors, item_vectors), VALIDATION_K)
         return float(result.per_user["ndcg"].mean())
 
     return ndcg

@@ -36,6 +36,7 @@ class SettingOverrides(TypedDict, total=False):
     iterations: int
     patience: int
     validate_every: int
+    filter_weight: float
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,8 @@ class Settings:
     """Validations without improvement before training stops."""
     validate_every: int = 25
     """Training steps between two validations."""
+    filter_weight: float = 0.0
+    """How much of the one-hop item–item filter is added to the scores; 0: none."""
 
     def __post_init__(self) -> None:
         for key in ("dim", "users_per_batch", "iterations", "patience", "validate_every"):
@@ -86,6 +89,7 @@ class Settings:
         _check_number("learning_rate", self.learning_rate, above=0)
         _check_number("l2", self.l2, above=None)
         _check_number("decay", self.decay, above=None, at_most=1)
+        _check_number("filter_weight", self.filter_weight, above=None)
         if self.max_norm is not None:
             _check_number("max_norm", self.max_norm, above=0)
         if self.candidates not in ("batch", "all"):
@@ -97,6 +101,7 @@ class Settings:
 
 
 KEYS = tuple(field.name for field in fields(Settings))
+FLOATS = ("learning_rate", "decay", "l2", "max_norm", "filter_weight")
 
 
 def _check_whole(key: str, value: object, at_least: int, otherwise: str = "") -> None:
@@ -146,6 +151,6 @@ def _parse(key: str, value: object) -> Any:
     if key == "optimiser" or (key == "candidates" and value in ("batch", "all")):
         return value
     try:
-        return float(value) if key in ("learning_rate", "decay", "l2", "max_norm") else int(value)
+        return float(value) if key in FLOATS else int(value)
     except ValueError:
         raise InputError(f"{key} cannot be {value!r}: that is not a number") from None

@@ -16,7 +16,7 @@ from densirank.csr import Rows
 from densirank.ranking.scores import Scorer
 from densirank.ranking.selection import best_columns
 
-CPU_BUDGET_BYTES = 256 << 20
+CPU_BUDGET_BYTES = 96 << 20
 GPU_BUDGET_BYTES = 4 << 30
 """Memory for the scores of one block and what ranking makes of them; of a small GPU, an eighth."""
 

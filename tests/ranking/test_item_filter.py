@@ -1,0 +1,108 @@
+"""The item–item filter against its dense formula."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import sparse
+
+import densirank
+from densirank import Ranker
+from densirank.data.synthetic import planted
+from densirank.ranking import item_filter
+from densirank.ranking.item_filter import ItemFilter
+from densirank.ranking.scores import VectorScorer
+
+CPU = torch.device("cpu")
+
+
+def _owned(n_users: int, n_items: int, seed: int) -> NDArray[np.bool_]:
+    random = np.random.default_rng(seed)
+    owned = random.random((n_users, n_items)) < 0.3
+    owned[np.arange(n_users), random.integers(n_items, size=n_users)] = True
+    owned[random.integers(n_users, size=n_items), np.arange(n_items)] = True
+    owned[0] = False  # a user without items
+    return owned
+
+
+def _dense(owned: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """g / σ_u(g), written down."""
+    by_user = np.maximum(owned.sum(1, keepdims=True), 1) ** -0.5
+    by_item = np.maximum(owned.sum(0, keepdims=True), 1) ** -0.5
+    normalised = by_user * owned * by_item
+    scores = normalised @ normalised.T @ normalised
+    spread = scores.std(axis=1, keepdims=True)
+    standardised: NDArray[np.float64] = scores / np.where(spread > 0, spread, 1)
+    return standardised
+
+
+def _table(made: ItemFilter, n_items: int) -> NDArray[np.float64]:
+    table = np.zeros((len(made.rows), n_items))
+    table[made.rows.row_of_entry.numpy(), made.rows.columns.numpy()] = made.values.numpy()
+    return table
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(2, 9), st.integers(2, 9), st.integers(0, 2**32 - 1), st.sampled_from([1, 50]))
+def test_unpruned_it_is_the_dense_formula_on_items_not_had(
+    n_users: int, n_items: int, seed: int, block_products: int
+) -> None:
+    owned = _owned(n_users, n_items, seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(item_filter, "BLOCK_PRODUCTS", block_products)
+        made = ItemFilter.of(densirank.read(sparse.csr_array(owned)), CPU)
+    expected = np.where(owned, 0, _dense(owned))
+    np.testing.assert_allclose(_table(made, n_items), expected, rtol=2e-4, atol=1e-5)
+
+
+def test_a_user_keeps_the_highest_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    owned = _owned(12, 30, seed=4)
+    data = densirank.read(sparse.csr_array(owned))
+    everything = _table(ItemFilter.of(data, CPU), 30)
+    monkeypatch.setattr(item_filter, "KEPT", 5)
+    made = ItemFilter.of(data, CPU)
+    assert made.rows.counts.max() == 5
+    for row, kept in zip(everything, _table(made, 30), strict=True):
+        assert set(np.flatnonzero(kept)) == set(np.argsort(-row)[:5][np.sort(-row)[:5] < 0])
+
+
+def test_an_item_keeps_its_nearest_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    owned = _owned(12, 30, seed=4)
+    data = densirank.read(sparse.csr_array(owned))
+    monkeypatch.setattr(item_filter, "NEIGHBOURS", 1)  # the item itself: what is had, is barred
+    assert len(ItemFilter.of(data, CPU).values) == 0
+
+
+def test_beside_vectors_both_count_in_standard_deviations() -> None:
+    owned = _owned(8, 20, seed=1)
+    made = ItemFilter.of(densirank.read(sparse.csr_array(owned)), CPU)
+    generator = torch.Generator().manual_seed(0)
+    users, items = (torch.randn(n, 3, generator=generator) for n in owned.shape)
+    scorer = VectorScorer(users, items, made.beside(users, items, weight=0.7))
+    dots = (users @ items.T).numpy()
+    expected = dots + 0.7 * dots.std(axis=1, keepdims=True) * np.where(owned, 0, _dense(owned))
+    actual = scorer.scores(torch.arange(len(users))).numpy()
+    np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_a_ranker_ranks_validates_and_saves_with_it(tmp_path: Path) -> None:
+    world = planted(150, 80, items_per_user=12, test_items_per_user=4, seed=3)
+
+    def fitted(weight: float) -> Ranker:
+        ranker = Ranker(dim=8, iterations=10, filter_weight=weight, device="cpu")
+        return ranker.fit(world.train, 0.2)
+
+    plain, filtered = fitted(0.0), fitted(0.5)
+    assert plain.scorer_.sparse_part is None
+    record = filtered.training_["best_validation_ndcg@20"]
+    assert record != plain.training_["best_validation_ndcg@20"]
+    filtered.save(tmp_path / "model")
+    loaded = densirank.load(tmp_path / "model", device="cpu")
+    assert loaded.evaluate(world.test) == filtered.evaluate(world.test)
+    assert loaded.evaluate(world.test) != plain.evaluate(world.test)

@@ -8,12 +8,10 @@ while it is in cache: three matrix products, and never users × candidates in me
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from densirank.risks.gradient import differentiable
 from densirank.risks.positives import Positives
 
 BLOCK_BYTES = {"cpu": 48 << 20, "cuda": 512 << 20}
@@ -83,48 +81,28 @@ def _apply(
     over_unobserved: bool,
     workspace: Workspace | None,
 ) -> Tensor:
-    loss: Tensor = _OnePass.apply(  # type: ignore[no-untyped-call]
-        user_vectors, item_vectors, positives, penalised, over_unobserved, workspace or Workspace()
-    )
-    return loss
+    memory = workspace or Workspace()
 
-
-class _OnePass(torch.autograd.Function):
-    """Computes the gradient on the way forward; backward only scales it."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        user_vectors: Tensor,
-        item_vectors: Tensor,
-        positives: Positives,
-        penalised: bool,
-        over_unobserved: bool,
-        workspace: Workspace,
-    ) -> Tensor:
-        averaging = positives.averaging(len(item_vectors), user_vectors.dtype)
-        mean_positives = averaging @ item_vectors  # (users, dim)
+    def compute(users: Tensor, items: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        averaging = positives.averaging(len(items), users.dtype)
+        mean_positives = averaging @ items  # (users, dim)
         share = 1.0 / len(positives)
         user_gradient = -share * mean_positives
-        item_gradient = -share * (averaging.t() @ user_vectors)
+        item_gradient = -share * (averaging.t() @ users)
         second_terms = _second_term(
-            user_vectors,
-            item_vectors[: positives.n_candidates],
+            users,
+            items[: positives.n_candidates],
             positives,
             user_gradient,
             item_gradient[: positives.n_candidates],
-            workspace,
+            memory,
             penalised=penalised,
             over_unobserved=over_unobserved,
         )
-        ctx.save_for_backward(user_gradient, item_gradient)
-        return (second_terms - (user_vectors * mean_positives).sum(dim=1)).mean()
+        loss = (second_terms - (users * mean_positives).sum(dim=1)).mean()
+        return loss, user_gradient, item_gradient
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:
-        user_gradient, item_gradient = ctx.saved_tensors
-        return user_gradient * grad_output, item_gradient * grad_output, None, None, None, None
+    return differentiable(compute, user_vectors, item_vectors)
 
 
 def _second_term(

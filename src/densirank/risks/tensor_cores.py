@@ -15,14 +15,12 @@ so that small ones keep their bits.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from densirank.risks.gradient import differentiable
 from densirank.risks.positives import Positives
 
 WORD = 64
@@ -33,7 +31,6 @@ ROWS = 64
 
 PROGRAMS = 512
 """Programs that keep a large GPU busy in the user pass."""
-
 
 LOG2_SCALE = tl.constexpr(11.0)
 SCALE = tl.constexpr(2.0**11)
@@ -69,35 +66,11 @@ def _apply(
     penalised: bool,
     over_unobserved: bool,
 ) -> Tensor:
-    loss: Tensor = _TwoPasses.apply(  # type: ignore[no-untyped-call]
-        user_vectors, item_vectors, positives, penalised, over_unobserved
-    )
-    return loss
+    def compute(users: Tensor, items: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        terms, *gradients = _risk_and_gradients(users, items, positives, penalised, over_unobserved)
+        return terms.mean(), gradients[0], gradients[1]
 
-
-class _TwoPasses(torch.autograd.Function):
-    """Computes the gradient on the way forward; backward only scales it."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        user_vectors: Tensor,
-        item_vectors: Tensor,
-        positives: Positives,
-        penalised: bool,
-        over_unobserved: bool,
-    ) -> Tensor:
-        terms, user_gradient, item_gradient = _risk_and_gradients(
-            user_vectors, item_vectors, positives, penalised, over_unobserved
-        )
-        ctx.save_for_backward(user_gradient, item_gradient)
-        return terms.mean()
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
-        user_gradient, item_gradient = ctx.saved_tensors
-        return user_gradient * grad_output, item_gradient * grad_output, None, None, None
+    return differentiable(compute, user_vectors, item_vectors)
 
 
 def _risk_and_gradients(

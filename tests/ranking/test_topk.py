@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from densirank.csr import Rows
-from densirank.ranking.scores import SparsePart, VectorScorer
+from densirank.ranking.scores import TILE, SparsePart, VectorScorer
 from densirank.ranking.topk import COPIES, Lists, rows_per_block, top_k
 
 Floats = NDArray[np.float64]
@@ -121,14 +121,24 @@ def test_a_sparse_part_is_added_to_the_dot_product() -> None:
     assert torch.equal(both.scores(users), expected[users])
 
 
+def test_products_in_tiles_equal_one_product_also_into_memory_that_is_there() -> None:
+    scorer = integer_scorer(7, 5, 2 * TILE + 3)
+    users = torch.tensor([4, 0, 2])
+    expected = scorer.user_vectors[users] @ scorer.item_vectors.T
+    memory = torch.full((3, scorer.n_items), torch.nan)
+    assert scorer.scores(users, out=memory) is memory
+    assert torch.equal(memory, expected)
+    assert torch.equal(scorer.scores(users), expected)
+
+
 def test_memory_follows_the_budget_and_not_the_number_of_users() -> None:
     scorer = integer_scorer(5, 1000, 50)
     sizes = []
 
     class Watching(VectorScorer):
-        def scores(self, users: torch.Tensor) -> torch.Tensor:
+        def scores(self, users: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
             sizes.append(len(users))
-            return super().scores(users)
+            return super().scores(users, out)
 
     budget = 20 * COPIES * 4 * 50
     watching = Watching(scorer.user_vectors, scorer.item_vectors)

@@ -7,7 +7,8 @@ each user the best items not had, so memory grows with users and items and not w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -44,13 +45,15 @@ class ItemFilter:
     def of(cls, data: Interactions, device: torch.device) -> ItemFilter:
         """The filter of some interactions."""
         normalised = _normalised(data)
-        transposed = normalised.T.tocsr()
-        near = _stacked(
-            _best(block, NEIGHBOURS) for _, block in _row_blocks(transposed, normalised)
+        near = _by_row_blocks(
+            normalised.T.tocsr(), normalised, lambda first, block: _best(block, NEIGHBOURS)
         )
-        kept = _stacked(
-            _best(_standardised(block), KEPT, barred=normalised[first : first + block.shape[0]])
-            for first, block in _row_blocks(normalised, near)
+        kept = _by_row_blocks(
+            normalised,
+            near,
+            lambda first, block: _best_standardised(
+                block, barred=normalised[first : first + block.shape[0]]
+            ),
         )
         rows = Rows(
             torch.from_numpy(kept.indptr.astype(np.int64)).to(device),
@@ -78,32 +81,41 @@ def _normalised(data: Interactions) -> Matrix:
     return sparse.csr_array((values.astype(np.float32), data.items, data.indptr), shape=shape)
 
 
-def _row_blocks(left: Matrix, right: Matrix) -> Iterator[tuple[int, Matrix]]:
-    """(first row, rows of left @ right), as many rows at a time as memory allows."""
-    work = np.add.reduceat(
-        np.append(np.diff(right.indptr)[left.indices], 0),
-        np.minimum(left.indptr[:-1], len(left.indices)),
-    )
-    work[np.diff(left.indptr) == 0] = 0
-    done = np.cumsum(work)
-    start = 0
-    while start < left.shape[0]:
-        before = done[start - 1] if start else 0
-        stop = int(np.searchsorted(done, before + BLOCK_PRODUCTS, side="right"))
-        stop = min(max(stop, start + 1), left.shape[0])
-        yield start, left[start:stop] @ right
-        start = stop
+def _by_row_blocks(left: Matrix, right: Matrix, keep: Callable[[int, Matrix], Matrix]) -> Matrix:
+    """What ``keep`` leaves of left @ right, given (first row, some rows) as memory allows.
+
+    SciPy's products hold no lock, so that threads make several blocks at the same time.
+    """
+
+    def kept(rows: tuple[int, int]) -> Matrix:
+        first, stop = rows
+        return keep(first, left[first:stop] @ right)
+
+    with ThreadPoolExecutor(torch.get_num_threads()) as threads:
+        return sparse.vstack(list(threads.map(kept, _row_blocks(left, right))), format="csr")
 
 
-def _standardised(block: Matrix) -> Matrix:
-    """g / σ_u(g) of some users."""
-    n_rows, n_items = block.shape
-    row_of_entry = np.repeat(np.arange(n_rows), np.diff(block.indptr))
-    mean = np.bincount(row_of_entry, block.data, n_rows) / n_items
-    square = np.bincount(row_of_entry, block.data * block.data, n_rows) / n_items
-    spread = np.sqrt(np.maximum(square - mean**2, np.finfo(np.float32).tiny))
-    values = (block.data / spread[row_of_entry]).astype(np.float32)
-    return sparse.csr_array((values, block.indices, block.indptr), shape=block.shape)
+def _row_blocks(left: Matrix, right: Matrix) -> Iterator[tuple[int, int]]:
+    """(first, stop) of the rows of left @ right that a block may hold."""
+    work = np.concatenate(([0], np.cumsum(np.diff(right.indptr)[left.indices])))[left.indptr]
+    first = 0
+    while first < left.shape[0]:
+        stop = int(np.searchsorted(work, work[first] + BLOCK_PRODUCTS, side="right")) - 1
+        stop = max(stop, first + 1)
+        yield first, stop
+        first = stop
+
+
+def _best_standardised(block: Matrix, barred: Matrix) -> Matrix:
+    """The scores that some users keep, g / σ_u(g) with σ over all items."""
+    n_items = block.shape[1]
+    ones = np.ones(n_items)
+    mean = block @ ones / n_items
+    square = sparse.csr_array((block.data**2, block.indices, block.indptr), block.shape) @ ones
+    spread = np.sqrt(np.maximum(square / n_items - mean**2, np.finfo(np.float32).tiny))
+    best = _best(block, KEPT, barred)
+    best.data = (best.data / np.repeat(spread, np.diff(best.indptr))).astype(np.float32)
+    return best
 
 
 def _best(block: Matrix, count: int, barred: Matrix | None = None) -> Matrix:
@@ -125,7 +137,3 @@ def _best(block: Matrix, count: int, barred: Matrix | None = None) -> Matrix:
     best = sparse.csr_array((block.data[places], block.indices[places], indptr), block.shape)
     best.sort_indices()
     return best
-
-
-def _stacked(blocks: Iterator[Matrix]) -> Matrix:
-    return sparse.vstack(list(blocks), format="csr")

@@ -10,6 +10,9 @@ from torch import Tensor
 
 from densirank.csr import Rows
 
+TILE = 1024
+"""Items whose products a CPU makes at once."""
+
 
 class Scorer(Protocol):
     """Anything that scores the whole catalogue for some users."""
@@ -23,8 +26,8 @@ class Scorer(Protocol):
     @property
     def device(self) -> torch.device: ...
 
-    def scores(self, users: Tensor) -> Tensor:
-        """f_u(i), (len(users), n_items), a tensor of the caller's own."""
+    def scores(self, users: Tensor, out: Tensor | None = None) -> Tensor:
+        """f_u(i), (len(users), n_items), in ``out`` or else a tensor of the caller's own."""
         ...
 
 
@@ -40,6 +43,15 @@ class SparsePart:
         indptr, entries = self.rows.entries_of(users)
         own = Rows(indptr, self.rows.columns[entries])
         scores[own.row_of_entry, own.columns] += self.values[entries]
+
+
+def _products(users: Tensor, items: Tensor, products: Tensor) -> None:
+    """Fill in all dot products; on a CPU a tile at a time, written while it is in cache."""
+    tile = TILE if products.device.type == "cpu" else len(items)
+    for part, some in zip(
+        torch.split(products, tile, dim=1), torch.split(items, tile), strict=True
+    ):
+        torch.mm(users, some.T, out=part)
 
 
 @dataclass(frozen=True)
@@ -62,8 +74,9 @@ class VectorScorer:
     def device(self) -> torch.device:
         return self.user_vectors.device
 
-    def scores(self, users: Tensor) -> Tensor:
-        scores = self.user_vectors[users] @ self.item_vectors.T
+    def scores(self, users: Tensor, out: Tensor | None = None) -> Tensor:
+        scores = self.user_vectors.new_empty(len(users), self.n_items) if out is None else out
+        _products(self.user_vectors[users], self.item_vectors, scores)
         if self.sparse_part is not None:
             self.sparse_part.add_to(scores, users)
         return scores

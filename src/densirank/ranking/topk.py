@@ -16,7 +16,7 @@ from densirank.csr import Rows
 from densirank.ranking.scores import Scorer
 from densirank.ranking.selection import best_columns
 
-CPU_BUDGET_BYTES = 96 << 20
+CPU_BUDGET_BYTES = 256 << 20
 GPU_BUDGET_BYTES = 4 << 30
 """Memory for the scores of one block and what ranking makes of them; of a small GPU, an eighth."""
 
@@ -59,8 +59,10 @@ def top_k(
     any_barred = bool(barred.any())
 
     budget = default_budget(scorer.device) if budget_bytes is None else budget_bytes
-    for block in torch.split(users, rows_per_block(scorer.n_items, budget)):
-        scores = scorer.scores(block)
+    rows = min(rows_per_block(scorer.n_items, budget), len(users))
+    memory = torch.empty(rows, scorer.n_items, device=scorer.device)  # new pages cost CPU time
+    for block in torch.split(users, max(1, rows)):
+        scores = scorer.scores(block, out=memory[: len(block)])
         if any_barred:
             scores[:, barred] = -torch.inf
         if seen is not None:

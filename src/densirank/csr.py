@@ -64,3 +64,17 @@ class Rows:
         """These rows, in this order, as a matrix of their own."""
         indptr, entries = self.entries_of(rows)
         return Rows(indptr, self.columns[entries])
+
+
+@dataclass(frozen=True)
+class SparsePart:
+    """Scores that some items of some users have besides the dot product (an item–item filter's)."""
+
+    rows: Rows
+    values: Tensor  # (entries,) parallel to rows.columns
+
+    def add_to(self, scores: Tensor, users: Tensor) -> None:
+        """Add the users' parts to their scores, in place."""
+        indptr, entries = self.rows.entries_of(users)
+        own = Rows(indptr, self.rows.columns[entries])
+        scores[own.row_of_entry, own.columns] += self.values[entries]

@@ -1,9 +1,9 @@
-"""The registry: every method is one line, a model × a risk × a constraint."""
+"""The registry: every method is one line, a model × a risk × a constraint and its own defaults."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from densirank.errors import InputError
 from densirank.settings import RATES, Optimiser, Settings, check_keys
@@ -15,24 +15,29 @@ learn a small data set by heart, where Adam finds what is shared first; a graph 
 
 @dataclass(frozen=True)
 class Method:
-    """How f_u(i) is made (model), what is minimised (risk), and n̄ of the norm clipping."""
+    """How f_u(i) is made (model), what is minimised (risk), and n̄ of the norm clipping.
+
+    A method without a risk has a closed form (or a library that finds it): it is made, not trained.
+    """
 
     name: str
     model: str
     risk: str | None
     max_norm: float | None
     summary: str
+    defaults: Mapping[str, object] = field(default_factory=dict)  # where they are not the usual
 
     def settings(self, **overrides: object) -> Settings:
         """The method's defaults with the caller's choices on top."""
         check_keys(set(overrides))
-        optimiser = overrides.get("optimiser", OPTIMISERS.get(self.model, "adam"))
-        defaults = {
+        given = dict(self.defaults) | overrides
+        optimiser = given.get("optimiser", OPTIMISERS.get(self.model, "adam"))
+        usual = {
             "max_norm": self.max_norm,
             "optimiser": optimiser,
             "learning_rate": RATES.get(str(optimiser), 1.0),
         }
-        return Settings(**(defaults | overrides))  # type: ignore[arg-type]
+        return Settings(**(usual | given))  # type: ignore[arg-type]
 
 
 METHODS: Mapping[str, Method] = {

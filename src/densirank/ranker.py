@@ -104,7 +104,7 @@ class Ranker:
         self.interactions_ = data
         if self.method.risk is None:
             with torch.no_grad():
-                self.scorer_ = VectorScorer(*model.vectors())
+                self.scorer_ = VectorScorer(*model.vectors(), model.sparse_part())
             self.training_: dict[str, Any] = {}
             return self
         scorer = self._scorer_with_filter(train_part, hardware.device)

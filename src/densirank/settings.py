@@ -37,6 +37,12 @@ class SettingOverrides(TypedDict, total=False):
     patience: int
     validate_every: int
     filter_weight: float
+    negatives: int
+    dropout: float
+    unobserved_weight: float
+    ratio_bound: float
+    confidence: float
+    neighbours: int
 
 
 @dataclass(frozen=True)
@@ -78,9 +84,21 @@ class Settings:
     """Training steps between two validations."""
     filter_weight: float = 0.0
     """How much of the one-hop item–item filter is added to the scores; 0: none."""
+    negatives: int = 5
+    """Items that a pairwise risk draws for each user of a batch."""
+    dropout: float = 0.0
+    """Share of the numbers that NGCF, ENMF and Mult-VAE leave out while they train."""
+    unobserved_weight: float = 0.02
+    """ENMF's weight w of an unobserved pair; an observed one has 1."""
+    ratio_bound: float = 70.0
+    """DREGN-CF's upper bound of the density ratio."""
+    confidence: float = 40.0
+    """ALS's α: an observed pair weighs 1 + α, an unobserved one 1."""
+    neighbours: int = 200
+    """Similar items that ItemKNN and EASE keep of each item."""
 
     def __post_init__(self) -> None:
-        for key in ("dim", "users_per_batch", "iterations", "patience", "validate_every"):
+        for key in POSITIVE_COUNTS:
             _check_whole(key, getattr(self, key), at_least=1)
         for key in ("layers", "warmup"):
             _check_whole(key, getattr(self, key), at_least=0)
@@ -90,6 +108,10 @@ class Settings:
         _check_number("l2", self.l2, above=None)
         _check_number("decay", self.decay, above=None, at_most=1)
         _check_number("filter_weight", self.filter_weight, above=None)
+        _check_number("dropout", self.dropout, above=None, at_most=0.99)
+        _check_number("unobserved_weight", self.unobserved_weight, above=0, at_most=1)
+        _check_number("ratio_bound", self.ratio_bound, above=0)
+        _check_number("confidence", self.confidence, above=None)
         if self.max_norm is not None:
             _check_number("max_norm", self.max_norm, above=0)
         if self.candidates not in ("batch", "all"):
@@ -101,7 +123,26 @@ class Settings:
 
 
 KEYS = tuple(field.name for field in fields(Settings))
-FLOATS = ("learning_rate", "decay", "l2", "max_norm", "filter_weight")
+FLOATS = (
+    "learning_rate",
+    "decay",
+    "l2",
+    "max_norm",
+    "filter_weight",
+    "dropout",
+    "unobserved_weight",
+    "ratio_bound",
+    "confidence",
+)
+POSITIVE_COUNTS = (
+    "dim",
+    "users_per_batch",
+    "iterations",
+    "patience",
+    "validate_every",
+    "negatives",
+    "neighbours",
+)
 
 
 def _check_whole(key: str, value: object, at_least: int, otherwise: str = "") -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import special
 
-from densirank.csr import Rows
-from densirank.ranking.scores import TILE, SparsePart, VectorScorer
+from densirank.csr import Rows, SparsePart
+from densirank.ranking.scores import TILE, VectorScorer
 from densirank.ranking.topk import COPIES, Lists, rows_per_block, top_k
 
 Floats = NDArray[np.float64]

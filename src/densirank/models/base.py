@@ -7,6 +7,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
+from densirank.csr import SparsePart
 from densirank.gather import distinct_rows
 from densirank.hardware import Hardware
 
@@ -20,6 +21,10 @@ class Model(nn.Module):
     def vectors(self) -> tuple[Tensor, Tensor]:
         """(user vectors, item vectors), each (count, dim), as functions of the parameters."""
         raise NotImplementedError
+
+    def sparse_part(self) -> SparsePart | None:
+        """Scores that some items of some users have besides the dot product, where there are."""
+        return None
 
     def prepare(self, hardware: Hardware) -> Self:
         """Move to where training happens, and choose how to compute there."""

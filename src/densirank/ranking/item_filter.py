@@ -18,9 +18,8 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from densirank.csr import Rows
+from densirank.csr import Rows, SparsePart
 from densirank.data.interactions import Interactions
-from densirank.ranking.scores import SparsePart
 
 NEIGHBOURS = 200
 """Entries of R̂ᵀR̂ that an item keeps."""

@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from densirank.csr import Rows
+from densirank.csr import SparsePart
 
 TILE = 1024
 """Items whose products a CPU makes at once."""
@@ -29,20 +29,6 @@ class Scorer(Protocol):
     def scores(self, users: Tensor, out: Tensor | None = None) -> Tensor:
         """f_u(i), (len(users), n_items), in ``out`` or else a tensor of the caller's own."""
         ...
-
-
-@dataclass(frozen=True)
-class SparsePart:
-    """Scores that some items of some users have besides the dot product (an item–item filter's)."""
-
-    rows: Rows
-    values: Tensor  # (entries,) parallel to rows.columns
-
-    def add_to(self, scores: Tensor, users: Tensor) -> None:
-        """Add the users' parts to their scores, in place."""
-        indptr, entries = self.rows.entries_of(users)
-        own = Rows(indptr, self.rows.columns[entries])
-        scores[own.row_of_entry, own.columns] += self.values[entries]
 
 
 def _products(users: Tensor, items: Tensor, products: Tensor) -> None:

@@ -26,7 +26,7 @@ from densirank.models import MODELS
 from densirank.ranking.item_filter import ItemFilter
 from densirank.ranking.scores import VectorScorer
 from densirank.ranking.topk import top_k
-from densirank.risks import risk_for
+from densirank.risks import HALF_PRECISION, risk_for
 from densirank.settings import SettingOverrides
 from densirank.storage import StoredModel, load_model, save_model
 from densirank.training.batches import BatchSampler
@@ -96,7 +96,12 @@ class Ranker:
         data = _as_interactions(interactions)
         if valid is not None and not isinstance(valid, float):
             valid = _as_interactions(valid)
-        hardware = resolve_hardware(self.device, self.precision, self.settings.dim)
+        hardware = resolve_hardware(
+            self.device,
+            self.precision,
+            self.settings.dim,
+            has_kernels=self.method.risk in HALF_PRECISION,
+        )
         train_part, held_out = self._hold_out(data, valid, valid_split)
         generator = torch.Generator().manual_seed(self.seed)
         model = MODELS[self.method.model](train_part, self.settings, generator).prepare(hardware)
@@ -110,7 +115,7 @@ class Ranker:
         scorer = self._scorer_with_filter(train_part, hardware.device)
         outcome = train(
             model,
-            risk_for(hardware, self.method.risk),
+            risk_for(hardware, self.method.risk, self.settings),
             BatchSampler(
                 train_part,
                 self.settings.users_per_batch,

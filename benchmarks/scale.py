@@ -36,7 +36,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 import densirank
 import powerlaw
 from densirank import METHODS, Interactions, Ranker
-from densirank.data.interactions import Vocabulary
+from densirank.data.vocabulary import Vocabulary
 from densirank.hardware import Hardware
 from densirank.models import MODELS
 from densirank.models.lightgcn import Propagation

@@ -14,9 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from densirank.csr import Rows
-from densirank.data.interactions import Interactions, Vocabulary
+from densirank.data.interactions import Interactions
 from densirank.data.reading import read
 from densirank.data.splitting import validation_split
+from densirank.data.vocabulary import Vocabulary
 from densirank.errors import InputError
 from densirank.evaluation.held_out import HeldOut
 from densirank.evaluation.metrics import Evaluation

@@ -41,6 +41,21 @@ class Method:
         return Settings(**(usual | given))  # type: ignore[arg-type]
 
 
+UNIFORM: Mapping[str, object] = {
+    "optimiser": "adam",
+    "candidates": "all",
+    "negatives": 100,
+    "iterations": 1000,
+}
+ADAPTIVE: Mapping[str, object] = {
+    "optimiser": "adam",
+    "users_per_batch": 4096,
+    "negatives": 20,
+    "iterations": 1000,
+}
+"""What pairwise methods start with: a negative drawn from all items says little, so it takes many;
+one drawn by the ranker or among the batch's positives says more."""
+
 METHODS: Mapping[str, Method] = {
     method.name: method
     for method in (
@@ -60,7 +75,7 @@ METHODS: Mapping[str, Method] = {
             "pairwise-uniform",
             None,
             "NGCF, pairwise risk, uniform negatives",
-            {"candidates": "all", "dropout": 0.1, "learning_rate": 0.005},
+            {**UNIFORM, "learning_rate": 0.02, "l2": 0.01, "dropout": 0.1},
         ),
         Method(
             "mult-vae",
@@ -68,7 +83,14 @@ METHODS: Mapping[str, Method] = {
             "multinomial",
             None,
             "variational auto-encoder, likelihood",
-            {"candidates": "all", "dim": 200, "dropout": 0.5, "l2": 0.2, "learning_rate": 0.001},
+            {
+                "candidates": "all",
+                "dim": 200,
+                "dropout": 0.7,
+                "l2": 1.0,
+                "learning_rate": 0.003,
+                "iterations": 1000,
+            },
         ),
         Method(
             "enmf",
@@ -76,7 +98,7 @@ METHODS: Mapping[str, Method] = {
             "squared",
             None,
             "ENMF, squared risk over all pairs",
-            {"candidates": "all", "dropout": 0.3, "l2": 0.0},
+            {"candidates": "all", "dropout": 0.3, "l2": 0.0, "iterations": 500},
         ),
         Method(
             "dregn-cf",
@@ -84,65 +106,79 @@ METHODS: Mapping[str, Method] = {
             "ratio",
             None,
             "LightGCN, ranking uLSIF risk",
-            {"optimiser": "adam", "learning_rate": 0.01, "l2": 0.06},
+            {"learning_rate": 0.02, "l2": 0.04, "iterations": 300},
         ),
-        *(
-            Method(
-                name, model, f"pairwise-{sampler}", max_norm, summary, {"candidates": candidates}
-            )
-            for name, model, sampler, max_norm, candidates, summary in (
-                ("lightgcn", "lightgcn", "uniform", None, "all", "LightGCN, uniform negatives"),
-                (
-                    "lightgcn-popular",
-                    "lightgcn",
-                    "popular",
-                    None,
-                    "batch",
-                    "LightGCN, popular negatives",
-                ),
-                ("lightgcn-dns", "lightgcn", "dynamic", None, "all", "LightGCN, dynamic negatives"),
-                (
-                    "lightgcn-ans",
-                    "lightgcn",
-                    "adaptive",
-                    None,
-                    "batch",
-                    "LightGCN, adaptive negatives",
-                ),
-                (
-                    "lightgcn-ans-nc",
-                    "lightgcn",
-                    "adaptive",
-                    4.5,
-                    "batch",
-                    "LightGCN, adaptive negatives, norm clipping",
-                ),
-                ("bpr-mf", "mf", "uniform", None, "all", "matrix factorisation, uniform negatives"),
-                (
-                    "bpr-mf-popular",
-                    "mf",
-                    "popular",
-                    None,
-                    "batch",
-                    "matrix factorisation, popular negatives",
-                ),
-                (
-                    "bpr-mf-dns",
-                    "mf",
-                    "dynamic",
-                    None,
-                    "all",
-                    "matrix factorisation, dynamic negatives",
-                ),
-                (
-                    "bpr-mf-ans",
-                    "mf",
-                    "adaptive",
-                    None,
-                    "batch",
-                    "matrix factorisation, adaptive negatives",
-                ),
-            )
+        Method(
+            "lightgcn",
+            "lightgcn",
+            "pairwise-uniform",
+            None,
+            "LightGCN, uniform negatives",
+            {**UNIFORM, "l2": 0.001},
+        ),
+        Method(
+            "lightgcn-popular",
+            "lightgcn",
+            "pairwise-popular",
+            None,
+            "LightGCN, popular negatives",
+            {**ADAPTIVE, "l2": 0.001},
+        ),
+        Method(
+            "lightgcn-dns",
+            "lightgcn",
+            "pairwise-dynamic",
+            None,
+            "LightGCN, dynamic negatives",
+            {**UNIFORM, "l2": 0.003},
+        ),
+        Method(
+            "lightgcn-ans",
+            "lightgcn",
+            "pairwise-adaptive",
+            None,
+            "LightGCN, adaptive negatives",
+            {**ADAPTIVE, "learning_rate": 0.02, "l2": 0.03},
+        ),
+        Method(
+            "lightgcn-ans-nc",
+            "lightgcn",
+            "pairwise-adaptive",
+            4.0,
+            "LightGCN, adaptive negatives, norm clipping",
+            {**ADAPTIVE, "l2": 0.01},
+        ),
+        Method(
+            "bpr-mf",
+            "mf",
+            "pairwise-uniform",
+            None,
+            "matrix factorisation, uniform negatives",
+            {**UNIFORM, "l2": 0.05},
+        ),
+        Method(
+            "bpr-mf-popular",
+            "mf",
+            "pairwise-popular",
+            None,
+            "matrix factorisation, popular negatives",
+            {**ADAPTIVE, "l2": 0.05},
+        ),
+        Method(
+            "bpr-mf-dns",
+            "mf",
+            "pairwise-dynamic",
+            None,
+            "matrix factorisation, dynamic negatives",
+            {**UNIFORM, "l2": 0.05},
+        ),
+        Method(
+            "bpr-mf-ans",
+            "mf",
+            "pairwise-adaptive",
+            None,
+            "matrix factorisation, adaptive negatives",
+            {**ADAPTIVE, "l2": 0.3},
         ),
         Method("irgan", "mf-generator", "irgan", None, "a generator that fools a discriminator"),
         Method("irwgan", "mf-critic", "irwgan", 2.5, "a critic of a generator, norm clipping"),

@@ -124,7 +124,7 @@ def tune(
         )
     if study.interrupted:
         err.print(
-            f"Interrupted after {len(study.trials)} trials, which are kept in {out_dir}; "
+            f"Interrupted: what is finished ({len(study.trials)}) is kept in {out_dir}; "
             "the same command with --resume goes on."
         )
     if not study.interrupted or best_of(study.trials) is not None:

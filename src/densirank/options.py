@@ -22,7 +22,7 @@ out = Console(soft_wrap=True)
 err = Console(stderr=True)
 
 DataArgument = Annotated[
-    str, typer.Argument(help="A file of interactions, or a public set's name.")
+    str, typer.Argument(metavar="DATA", help="A file of interactions, or a public set's name.")
 ]
 MethodOption = Annotated[str, typer.Option(help="See 'densirank methods'.")]
 ValidSplitOption = Annotated[

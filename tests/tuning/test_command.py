@@ -94,7 +94,7 @@ def test_ctrl_c_keeps_what_there_is_and_exits_as_shells_expect(
 
     with monkeypatch.context() as patch:
         patch.setattr(SearchBar, "report", press)
-        patch.setattr(SearchBar, "trial", lambda bar, trial: done_trials.append(trial))
+        patch.setattr(SearchBar, "trial", lambda bar, trials: done_trials.append(trials))
         cut = densirank(*words)
     assert cut.exit_code == 130
     assert f"Interrupted: what is finished ({finished}) is kept" in cut.stderr

@@ -77,6 +77,10 @@ def test_of_curves_that_do_not_cross_those_below_the_median_are_stopped_and_neve
             finished.append(quality)
 
 
+def test_those_who_keep_up_with_the_median_go_on() -> None:
+    assert {trial.status for trial in run_all([0.5] * 8)} == {"finished"}
+
+
 def test_schedules_of_different_lengths_are_compared_at_the_same_share() -> None:
     trials = run_all([0.5, 0.5, 0.5, 0.5, 0.49, 0.51], [100, 200, 1000, 100, 1000, 2000])
     assert [trial.status for trial in trials[4:]] == ["pruned", "finished"]

@@ -34,8 +34,7 @@ def without_seconds(trials: tuple[Trial, ...]) -> list[Trial]:
     return [replace(trial, seconds=0.0) for trial in trials]
 
 
-@pytest.mark.parametrize("decay", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("grid", [False, True])
+@pytest.mark.parametrize(("decay", "grid"), [(0.0, False), (0.5, True), (1.0, False)])
 def test_what_is_judged_is_what_a_fit_with_the_chosen_settings_gives(
     decay: float, grid: bool
 ) -> None:
@@ -122,9 +121,11 @@ def test_a_search_that_crashed_goes_on_as_if_it_had_not(tmp_path: Path, grid: bo
         tuned(folder=cut, callbacks=[kill], grid=grid)
     with (cut / "trials.jsonl").open("a") as log:
         log.write('{"number": 4, "sett')
-    repeated: list[Trial] = []
-    resumed = tuned(folder=cut, resume=True, on_trial=repeated.append, grid=grid)
-    assert [trial.number for trial in repeated] == [trial.number for trial in whole.trials[3:]]
+    told: list[int] = []
+    resumed = tuned(
+        folder=cut, resume=True, on_trial=lambda trials: told.append(len(trials)), grid=grid
+    )
+    assert told == [trial.number for trial in whole.trials[3:]]
     assert without_seconds(resumed.trials) == without_seconds(whole.trials)
     assert (cut / "best.toml").read_text() == (tmp_path / "whole" / "best.toml").read_text()
 
@@ -143,7 +144,7 @@ def test_a_search_may_be_made_longer(tmp_path: Path) -> None:
     [
         ({"method": "pde-lgcn"}, "method"),
         ({"data": DATA.select(DATA.positions < 8)}, "data"),
-        ({"valid": 0.3}, "data"),
+        ({"valid": 0.3}, "held-out data"),
         ({"seed": 1}, "seed"),
         ({"grid": True}, "proposals"),
         ({"space": {"max_norm": [1, 2]}}, "learning_rate"),
@@ -166,7 +167,7 @@ def test_the_order_of_the_items_belongs_to_the_data(tmp_path: Path) -> None:
         DATA.user_ids.ids[DATA.users[::-1]], DATA.item_ids.ids[DATA.items[::-1]], ordered=True
     )
     assert backwards.fingerprint == DATA.fingerprint
-    with pytest.raises(StorageError, match="its data is"):
+    with pytest.raises(StorageError, match="its held-out data is"):
         tuned(folder=tmp_path, trials=1, resume=True, data=backwards)
 
 

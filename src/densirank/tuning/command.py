@@ -35,7 +35,7 @@ from densirank.options import (
 )
 from densirank.tuning import search
 from densirank.tuning.figure import can_draw, draw
-from densirank.tuning.progress import SearchBar, outcome
+from densirank.tuning.progress import SearchBar
 from densirank.tuning.records import BEST
 from densirank.tuning.trials import Study, best_of
 
@@ -170,15 +170,16 @@ def _show(study: Study, folder: Path, as_json: bool) -> None:
 
 
 def _table(study: Study) -> Table:
-    """The best trials, those that came to their end first."""
-    ranked = sorted(study.trials, key=lambda t: (t.status != "finished", -t.ndcg))
+    """The best of the trials that came to their end."""
+    finished = (trial for trial in study.trials if trial.status == "finished")
+    ranked = sorted(finished, key=lambda trial: -trial.ndcg)
     table = Table()
     for name in ("trial", "nDCG@20", *study.space, "iterations", "seconds"):
         table.add_column(name, overflow="fold")
     for trial in ranked[:SHOWN]:
         table.add_row(
             str(trial.number),
-            outcome(trial),
+            f"{trial.ndcg:.4f}",
             *(str(trial.settings[key]) for key in study.space),
             "–" if trial.iterations is None else str(trial.iterations),
             f"{trial.seconds:.1f}",

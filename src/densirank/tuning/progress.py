@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from densirank.training.callbacks import Report
-from densirank.tuning.trials import Trial
+from densirank.tuning.trials import Trial, best_of
 
 
 class SearchBar:
@@ -16,7 +17,6 @@ class SearchBar:
 
     def __init__(self, console: Console, trials: int | None) -> None:
         self._console = console
-        self._best = 0.0
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -48,24 +48,22 @@ class SearchBar:
         if report.validation is not None:
             self._progress.update(self._training, status=f"nDCG@20 {report.validation:.4f}")
 
-    def trial(self, trial: Trial) -> None:
-        """Take a trial that is done."""
-        if trial.status == "finished":
-            self._best = max(self._best, trial.ndcg)
-        self._progress.update(
-            self._trials, completed=trial.number, status=f"best nDCG@20 {self._best:.4f}"
-        )
+    def trial(self, trials: Sequence[Trial]) -> None:
+        """Take the trials so far, of which the last one is new."""
+        trial, best = trials[-1], best_of(trials)
+        status = "" if best is None else f"best nDCG@20 {best.ndcg:.4f}"
+        self._progress.update(self._trials, completed=len(trials), status=status)
         self._progress.update(self._training, completed=0, status="")
         settings = ", ".join(f"{key} {value}" for key, value in trial.settings.items())
         self._console.print(
-            f"trial {trial.number}: nDCG@20 {outcome(trial)}; {settings}; {trial.seconds:.1f} s",
+            f"trial {trial.number}: {_outcome(trial)}; {settings}; {trial.seconds:.1f} s",
             highlight=False,
             soft_wrap=True,
         )
 
 
-def outcome(trial: Trial) -> str:
+def _outcome(trial: Trial) -> str:
     """How well a trial did, and how it ended if not at its end."""
     if trial.status == "diverged":
         return "diverged"
-    return f"{trial.ndcg:.4f}" + (", stopped early" if trial.status == "pruned" else "")
+    return f"nDCG@20 {trial.ndcg:.4f}" + (", stopped early" if trial.status == "pruned" else "")

@@ -49,7 +49,7 @@ def tune(
     folder: str | PathLike[str] | None = None,
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
-    on_trial: Callable[[Trial], None] | None = None,
+    on_trial: Callable[[Sequence[Trial]], None] | None = None,
 ) -> Study:
     """Choose the settings of a method by how well fits rank items that were held out.
 
@@ -78,6 +78,7 @@ def tune(
 
     ``folder`` keeps a record of every finished trial; with ``resume`` a search that was cut off
     goes on there as if it had not been. Ctrl-C ends the search and returns what there is.
+    ``callbacks`` get the reports of every fit, and ``on_trial`` all trials so far after each one.
 
     >>> log = [(user, item) for user in range(8) for item in range(8) if (user + item) % 2 == 0]
     >>> study = tune(log, "wd-mf", {"dim": [2, 4]}, grid=True, settings={"iterations": 5})
@@ -95,7 +96,7 @@ def tune(
     propose = grid_walk(searched, defaults) if grid else tpe(searched, defaults, seed)
     identity = {
         "method": method,
-        "data": train.fingerprint,
+        "data": whole.fingerprint,
         "held-out data": held_out.fingerprint,
         "seed": seed,
         "proposals": "grid" if grid else "tpe",
@@ -113,7 +114,7 @@ def tune(
                 records.add(trial, seed)
             done.append(trial)
             if on_trial is not None:
-                on_trial(trial)
+                on_trial(done)
     except KeyboardInterrupt:
         interrupted = True
     study = Study(chosen.method, searched, fixed, tuple(done), interrupted)

@@ -189,6 +189,16 @@ def test_ctrl_c_ends_the_search_and_keeps_what_there_is(tmp_path: Path) -> None:
     assert without_seconds(resumed.trials) == without_seconds(tuned(trials=3).trials)
 
 
+def test_ctrl_c_in_the_last_step_of_a_trial_ends_the_search_after_it() -> None:
+    def press(report: Report) -> None:
+        if report.iteration == report.iterations:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    study = tuned(callbacks=[press])
+    assert study.interrupted
+    assert [trial.status for trial in study.trials] == ["finished"]
+
+
 def test_a_stopped_trial_leaves_ctrl_c_as_it_was() -> None:
     handler = signal.getsignal(signal.SIGINT)
     fits = search.Fits(Ranker().method, SMALL, TRAIN, HELD_OUT, 0, "cpu", "auto")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -18,6 +19,7 @@ from densirank.methods import Method
 from densirank.ranker import VALIDATION_K, Ranker
 from densirank.settings import SettingOverrides
 from densirank.training.callbacks import Callback
+from densirank.training.interruption import Interruption
 from densirank.tuning.dimensions import Setting, Space
 from densirank.tuning.grid import Propose, grid_walk
 from densirank.tuning.pruning import Behind, MedianRule
@@ -107,17 +109,16 @@ def tune(
     done = [] if records is None else records.trials()
     fits = Fits(chosen.method, fixed, train, held_out, seed, device, precision, callbacks)
     at_most = trials if grid else trials or DEFAULT_TRIALS
-    interrupted = False
-    try:
+    with Interruption() as interruption, suppress(KeyboardInterrupt):
         for trial in search(propose, fits, done, at_most):
             if records is not None:
                 records.add(trial, seed)
             done.append(trial)
             if on_trial is not None:
                 on_trial(done)
-    except KeyboardInterrupt:
-        interrupted = True
-    study = Study(chosen.method, searched, fixed, tuple(done), interrupted)
+            if interruption.requested:
+                break
+    study = Study(chosen.method, searched, fixed, tuple(done), interruption.requested)
     if records is not None and best_of(done) is not None:
         records.write_best(study)
     return study

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from densirank.errors import InputError
 from densirank.methods import Method
+from densirank.risks.pairwise import SAMPLERS
 from densirank.settings import FLOATS, KEYS, SettingOverrides, check_keys, parse_settings
 from densirank.tuning.dimensions import Choices, Dimension, Range, Space, Value
 
@@ -27,20 +28,23 @@ _DENSITY: Space = {  # the points are the grid of Togashi et al. 2021, Section 4
     "learning_rate": Range(
         0.01, 0.1, log=True, points=tuple(tenth / 100 for tenth in range(1, 11))
     ),
-    "l2": Range(1e-3, 0.2, log=True, points=(0.01, 0.05, 0.1)),
+    "l2": Range(1e-3, 0.5, log=True, points=(0.01, 0.05, 0.1)),
 }
-_PAIRWISE: Space = {"negatives": Choices((1, 2, 5, 10))}
+_PAIRWISE: Space = {
+    "l2": Range(1e-4, 1.0, log=True, points=(1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3)),
+    "negatives": Choices((5, 20, 100)),
+}
 _DROPOUT: Space = {"dropout": Range(0.0, 0.7)}
 
 OF_WORD: Mapping[str, Space] = {
     "wd": _DENSITY,
     "pde": _DENSITY,
     "mle": _DENSITY,
-    "bpr": _PAIRWISE,
+    **{f"pairwise-{sampler}": _PAIRWISE for sampler in SAMPLERS},
     "dregn-cf": {**_DENSITY, "ratio_bound": Range(10.0, 200.0, log=True)},
     "enmf": {**_DROPOUT, "unobserved_weight": Range(1e-3, 0.5, log=True)},
     "ngcf": _DROPOUT,
-    "mult-vae": _DROPOUT,
+    "mult-vae": {**_DROPOUT, "l2": Range(0.1, 5.0, log=True)},
     "popularity": {},
     "itemknn": {"neighbours": Range(10, 1000, log=True)},
     "ease": {

@@ -142,6 +142,8 @@ def test_a_share_of_each_history_is_dropped_and_the_rest_makes_up_for_it() -> No
     expected = torch.tensor([0.6, 0, 0.6, 0.6, 0.6])
     deviation = (0.4 * 0.6 / 3000) ** 0.5
     assert ((kept.float().mean(dim=0) - expected).abs() < 4 * deviation).all()
+    together = torch.corrcoef(kept[:, [0, 2, 3, 4]].T.float())
+    assert (together - torch.eye(4)).abs().max() < 4 / 3000**0.5
 
 
 def test_codes_are_drawn_from_the_normal_distribution_they_are_said_to() -> None:

@@ -126,6 +126,28 @@ def test_what_counts_is_exactly_what_the_user_has_not_had(
     ]
 
 
+def test_adaptive_negatives_all_count_while_there_is_one_left(
+    positives_of: Callable[..., Positives],
+) -> None:
+    owned = np.array([[True, True, False, True], [False, False, True, False]])
+    users, items = torch.ones(2, 1), torch.tensor([[9.0], [9.0], [-90.0], [0.0]])
+    drawn, counts = _draw(SAMPLERS["adaptive"], users, items, positives_of(owned), 100)
+    assert counts.all()
+    assert set(drawn[0].tolist()) == {2}  # however low it stands
+    assert set(drawn[1].tolist()) == {0, 1}  # a difference of 9 is once in 16,000 draws
+
+
+def test_a_number_on_a_boundary_falls_to_the_share_behind_it(
+    positives_of: Callable[..., Positives], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "rand", lambda *size, **options: torch.tensor([[0.0, 0.5]]))
+    owned = np.array([[True, False, True, False, True]])
+    drawn, _ = SAMPLERS["adaptive"](
+        torch.zeros(1, 1), torch.zeros(5, 1), positives_of(owned), 2, torch.Generator()
+    )
+    assert drawn.tolist() == [[1, 3]]
+
+
 @pytest.mark.parametrize("name", [name for name in SAMPLERS if name != "popular"])
 def test_only_candidates_are_drawn(random_batch: RandomBatch, name: str) -> None:
     users, items, _, positives = random_batch(n_candidates=5, n_outside=6)

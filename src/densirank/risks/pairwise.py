@@ -103,11 +103,10 @@ def adaptive(
     scores[positives.among_candidates()] = -torch.inf
     top = scores.amax(dim=1, keepdim=True).clamp(min=torch.finfo(scores.dtype).min)
     cumulated = scores.sub_(top).exp_().cumsum(dim=1)
-    total = cumulated[:, -1:]
     numbers = torch.rand(len(scores), count, generator=chance, device=scores.device)
-    drawn = torch.searchsorted(cumulated, numbers * total, right=True)
-    drawn.clamp_(max=scores.shape[1] - 1)
-    return drawn, (total > 0).expand_as(drawn) & ~positives.are_own(drawn)
+    drawn = torch.searchsorted(cumulated, numbers * cumulated[:, -1:], right=True)
+    drawn.clamp_(max=scores.shape[1] - 1)  # an own item where nothing else is left
+    return drawn, ~positives.are_own(drawn)
 
 
 SAMPLERS: Mapping[str, Sampler] = {

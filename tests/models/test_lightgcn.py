@@ -10,9 +10,10 @@ from scipy import sparse
 from torch import Tensor
 
 import densirank
-from densirank.models import lightgcn
+from densirank.models import MODELS, lightgcn
 from densirank.models.lightgcn import LightGCN, Propagation
 from densirank.models.mf import MatrixFactorisation
+from densirank.settings import Settings
 
 
 @st.composite
@@ -25,20 +26,28 @@ def graphs(draw: st.DrawFn) -> NDArray[np.bool_]:
     return owned
 
 
-def _dense(owned: NDArray[np.bool_], layers: int) -> Tensor:
-    """P = mean of the powers of D^-½ A D^-½, from its definition."""
+def _normalised(owned: NDArray[np.bool_], loops: bool = False) -> NDArray[np.float64]:
+    """D^-½ A D^-½ from its definition; with loops of A + I, and D the degrees of that."""
     n_users, n_items = owned.shape
     adjacency = np.block(
         [[np.zeros((n_users, n_users)), owned], [owned.T, np.zeros((n_items, n_items))]]
     )
+    adjacency += loops * np.eye(n_users + n_items)
     roots = np.sqrt(adjacency.sum(axis=1))
-    normalised = adjacency / np.maximum(np.outer(roots, roots), 1)  # an isolated row is zero anyway
+    normalised: NDArray[np.float64] = adjacency / np.maximum(np.outer(roots, roots), 1)
+    return normalised  # an isolated row is zero anyway
+
+
+def _dense(owned: NDArray[np.bool_], layers: int, loops: bool = False) -> Tensor:
+    """P = mean of the powers of the normalised graph."""
+    normalised = _normalised(owned, loops)
     powers = [np.linalg.matrix_power(normalised, k) for k in range(layers + 1)]
     return torch.from_numpy(np.mean(powers, axis=0))
 
 
-def _propagation(owned: NDArray[np.bool_], layers: int) -> Propagation:
-    return Propagation(densirank.read(sparse.csr_array(owned)), layers, dtype=torch.float64)
+def _propagation(owned: NDArray[np.bool_], layers: int, loops: bool = False) -> Propagation:
+    data = densirank.read(sparse.csr_array(owned))
+    return Propagation(data, layers, dtype=torch.float64, self_loops=loops)
 
 
 def _random_vectors(owned: NDArray[np.bool_], seed: int) -> tuple[Tensor, Tensor]:
@@ -50,22 +59,33 @@ def _random_vectors(owned: NDArray[np.bool_], seed: int) -> tuple[Tensor, Tensor
 
 
 layer_counts = st.integers(0, 4)
+with_and_without_loops = pytest.mark.parametrize("loops", [False, True])
 
 
+@with_and_without_loops
 @settings(deadline=None)
 @given(graphs(), layer_counts)
 def test_propagation_is_the_mean_of_the_powers_of_the_normalised_graph(
-    owned: NDArray[np.bool_], layers: int
+    loops: bool, owned: NDArray[np.bool_], layers: int
 ) -> None:
     vectors = _random_vectors(owned, seed=0)
-    actual = torch.cat(_propagation(owned, layers)(*vectors))
-    torch.testing.assert_close(actual, _dense(owned, layers) @ torch.cat(vectors))
+    actual = torch.cat(_propagation(owned, layers, loops)(*vectors))
+    torch.testing.assert_close(actual, _dense(owned, layers, loops) @ torch.cat(vectors))
 
 
+@settings(deadline=None, max_examples=50)
+@given(graphs())
+def test_a_hop_brings_what_the_neighbours_have(owned: NDArray[np.bool_]) -> None:
+    vectors = _random_vectors(owned, seed=0)
+    actual = torch.cat(_propagation(owned, 1).hop(*vectors))
+    torch.testing.assert_close(actual, torch.from_numpy(_normalised(owned)) @ torch.cat(vectors))
+
+
+@with_and_without_loops
 @settings(deadline=None)
 @given(graphs(), layer_counts)
-def test_propagation_is_self_adjoint(owned: NDArray[np.bool_], layers: int) -> None:
-    propagation = _propagation(owned, layers)
+def test_propagation_is_self_adjoint(loops: bool, owned: NDArray[np.bool_], layers: int) -> None:
+    propagation = _propagation(owned, layers, loops)
     x, y = _random_vectors(owned, seed=0), _random_vectors(owned, seed=1)
     torch.testing.assert_close(
         (torch.cat(propagation(*x)) * torch.cat(y)).sum(),
@@ -73,17 +93,20 @@ def test_propagation_is_self_adjoint(owned: NDArray[np.bool_], layers: int) -> N
     )
 
 
+@with_and_without_loops
 @settings(deadline=None, max_examples=50)
 @given(graphs(), layer_counts)
-def test_gradient_is_that_of_the_dense_propagation(owned: NDArray[np.bool_], layers: int) -> None:
+def test_gradient_is_that_of_the_dense_propagation(
+    loops: bool, owned: NDArray[np.bool_], layers: int
+) -> None:
     model = LightGCN(densirank.read(sparse.csr_array(owned)), layers, 3, torch.Generator())
     model.double()
-    model.propagation = _propagation(owned, layers)
+    model.propagation = _propagation(owned, layers, loops)
     users, items = model.vectors()
     (users @ items.T).square().sum().backward()  # type: ignore[no-untyped-call]
 
     table = torch.cat([model.user_table, model.item_table]).detach().requires_grad_()
-    final = _dense(owned, layers) @ table
+    final = _dense(owned, layers, loops) @ table
     users, items = final[: len(owned)], final[len(owned) :]
     (users @ items.T).square().sum().backward()  # type: ignore[no-untyped-call]
 
@@ -116,6 +139,14 @@ def test_isolated_users_and_items_keep_a_share_of_their_own_vector(layers: int) 
     torch.testing.assert_close(final_items[[1, 2]], items[[1, 2]] / (layers + 1))
 
 
+@pytest.mark.parametrize("layers", [0, 1, 3])
+def test_with_self_loops_an_isolated_user_keeps_all_of_their_vector(layers: int) -> None:
+    owned = np.array([[True, True], [False, False]])
+    users, items = _random_vectors(owned, seed=0)
+    final_users, _ = _propagation(owned, layers, loops=True)(users, items)
+    torch.testing.assert_close(final_users[1], users[1])
+
+
 def test_the_graph_is_the_same_however_many_rows_are_scaled_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -135,11 +166,13 @@ def test_without_layers_it_is_matrix_factorisation() -> None:
         assert torch.equal(one, other)
 
 
-def test_vectors_come_from_the_graph_in_single_precision_too() -> None:
+@pytest.mark.parametrize(("name", "loops"), [("lightgcn", False), ("lightgcn-loops", True)])
+def test_vectors_come_from_the_graph_in_single_precision_too(name: str, loops: bool) -> None:
     owned = np.array([[True, True, False], [False, True, False]])
-    model = LightGCN(densirank.read(sparse.csr_array(owned)), 3, 4, torch.Generator())
-    first_layer = torch.cat([model.user_table, model.item_table]).detach()
-    expected = _dense(owned, 3).float() @ first_layer
+    data = densirank.read(sparse.csr_array(owned))
+    model = MODELS[name](data, Settings(dim=4, layers=3), torch.Generator())
+    first_layer = torch.cat(list(model.parameters())).detach()
+    expected = _dense(owned, 3, loops).float() @ first_layer
     torch.testing.assert_close(torch.cat(model.vectors()).detach(), expected)
 
 

@@ -13,8 +13,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 import densirank
 from densirank.csr import Rows
@@ -175,33 +173,15 @@ def test_a_user_who_has_had_every_candidate_adds_only_the_positive_term() -> Non
     torch.testing.assert_close(user_gradient[0], -mean_positive.detach())
 
 
-class LargestTensor(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Remembers how many numbers the largest tensor has that any operation gave."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.numbers = 0
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        result = func(*args, **(kwargs or {}))
-        for tensor in tree_leaves(result):
-            if isinstance(tensor, Tensor):
-                held = tensor.numel() if tensor.layout == torch.strided else tensor._nnz()
-                self.numbers = max(self.numbers, held)
-        return result
-
-
 @both
 def test_memory_is_bounded_by_the_block_and_not_by_users_times_candidates(
-    fast: Risk, reference: Risk
+    fast: Risk, reference: Risk, largest_tensor: Callable[[], Any]
 ) -> None:
     case = Case(n_users=60, n_candidates=200, dim=4, users_per_block=7, owned_share=0.02)
     vectors, positives = case.vectors(), case.positives()
-    with case.cut_into_blocks(), LargestTensor() as used_by_one_pass:
+    with case.cut_into_blocks(), largest_tensor() as used_by_one_pass:
         _value_and_gradients(fast, vectors, positives)
-    with LargestTensor() as used_by_reference:
+    with largest_tensor() as used_by_reference:
         _value_and_gradients(reference, vectors, positives)
     assert max(len(positives.columns), *(table.numel() for table in vectors)) < 7 * 200
     block = 7 * 200

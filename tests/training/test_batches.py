@@ -220,6 +220,26 @@ def test_seeds_and_iterations_draw_differently(candidates: Candidates) -> None:
         assert not any(_same(batch, other) for other in batches[:position])
 
 
+def test_every_iteration_has_a_seed_of_its_own_that_any_sampler_finds_again() -> None:
+    data = _data(10, 8)
+    one = _sampler(data, 3)
+    seeds = [one(iteration).seed for iteration in range(50)]
+    assert [_sampler(data, 3)(iteration).seed for iteration in (49, 0, 7)] == [
+        seeds[iteration] for iteration in (49, 0, 7)
+    ]
+    others = [_sampler(data, 3, seed=1)(iteration).seed for iteration in range(50)]
+    assert len({seed % 2**32 for seed in seeds + others}) == 100  # all that a generator looks at
+    for seed in seeds:
+        torch.Generator().manual_seed(seed)  # takes no number that does not fit
+
+
+def test_risks_and_models_draw_from_the_seed_that_was_drawn() -> None:
+    sampler = _sampler(_data(10, 8), 3, candidates=4)
+    draw = sampler.draw(5)
+    batch = sampler.arrange(draw)
+    assert batch.seed == batch.positives.seed == draw.seed == sampler(5).seed
+
+
 def test_sampled_candidates_are_uniform_and_change_with_every_iteration() -> None:
     sampler = _sampler(_data(1, 10), users_per_batch=1, candidates=4)
     drawn = [sampler(iteration).candidates for iteration in range(500)]

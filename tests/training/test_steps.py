@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from densirank import Ranker
 from densirank.data.synthetic import planted
+from densirank.errors import InputError
 from densirank.hardware import Hardware
 from densirank.methods import METHODS
 from densirank.models import MODELS, Model
@@ -119,6 +120,37 @@ def test_a_fit_follows_the_schedule(decay: float) -> None:
         rates += [group["lr"] for group in rule.param_groups]
     assert rates == _rates(settings)
     assert rates[-1] == pytest.approx(settings.learning_rate / (30 if decay else 1), rel=0.1)
+
+
+@pytest.mark.parametrize("model", ["ngcf", "enmf", "mult-vae"])
+def test_the_whitened_optimiser_refuses_what_is_no_table_of_vectors(model: str) -> None:
+    settings = Settings(dim=4, optimiser="whitened")
+    built = MODELS[model](WORLD.train, settings, torch.Generator().manual_seed(0))
+    with pytest.raises(InputError, match=r"has parameters that are no vectors of 4 .* choose adam"):
+        optimiser_for(built, settings, Hardware(torch.device("cpu")))
+
+
+@pytest.mark.parametrize("method", ["ngcf", "enmf", "mult-vae", "lightgcn-ans", "bpr-mf-popular"])
+def test_a_step_draws_from_the_seed_of_its_batch(method: str) -> None:
+    chosen = METHODS[method]
+    assert chosen.risk is not None
+    settings = chosen.settings(dim=4, iterations=1)
+    hardware = Hardware(torch.device("cpu"))
+    batches = BatchSampler(WORLD.train, 50, settings.candidates, 0, hardware.device)
+    batch = batches(0)
+
+    def vectors_after(seed: int) -> Tensor:
+        model = MODELS[chosen.model](WORLD.train, settings, torch.Generator().manual_seed(0))
+        risk = risk_for(hardware, chosen.risk or "", settings)
+        seeded = replace(batch, positives=replace(batch.positives, seed=seed))
+        step(model, risk, seeded, optimiser_for(model, settings, hardware), settings)
+        return torch.cat(model.vectors()).detach()
+
+    torch.manual_seed(1)
+    first = vectors_after(batch.seed)
+    torch.manual_seed(2)
+    assert torch.equal(vectors_after(batch.seed), first)
+    assert not torch.equal(vectors_after(batch.seed + 1), first)
 
 
 class Beginning:

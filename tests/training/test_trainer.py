@@ -82,6 +82,19 @@ def test_a_killed_run_resumes_to_the_same_result(
     assert resumed.training_["best_iteration"] == whole.training_["best_iteration"]
 
 
+@pytest.mark.parametrize("method", ["ngcf", "mult-vae", "enmf", "lightgcn-ans", "irwgan"])
+def test_a_killed_run_that_draws_numbers_resumes_to_the_same_result(
+    tmp_path: Path, method: str
+) -> None:
+    path = tmp_path / "run.safetensors"
+    ranker = Ranker(method, device="cpu", **SMALL)
+    with pytest.raises(Killed):
+        ranker.fit(WORLD.train, callbacks=[killer(20)], checkpoint=path, checkpoint_seconds=0)
+    resumed = fitted(method=method, checkpoint=path)
+    assert resumed.training_["iterations"] == SMALL["iterations"]
+    assert same_vectors(resumed, fitted(method=method))
+
+
 def test_plain_validation_pairs_and_a_checkpoint_go_together(tmp_path: Path) -> None:
     path = tmp_path / "run.safetensors"
     assert same_vectors(

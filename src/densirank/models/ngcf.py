@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import leaky_relu, normalize
 
 from densirank.data.interactions import Interactions
+from densirank.gather import distinct_rows
 from densirank.hardware import Hardware
 from densirank.models.base import Factorisation, dropped
 from densirank.models.lightgcn import Propagation, self_adjoint
@@ -51,7 +52,7 @@ class NGCF(Factorisation):
     def batch_vectors(self, users: Tensor, items: Tensor, seed: int) -> tuple[Tensor, Tensor]:
         chance = torch.Generator(users.device).manual_seed(seed)
         user_vectors, item_vectors = self._all_layers(chance)
-        return user_vectors[users], item_vectors[items]
+        return distinct_rows(user_vectors, users), distinct_rows(item_vectors, items)
 
     def _all_layers(self, chance: torch.Generator | None) -> tuple[Tensor, Tensor]:
         counts = [len(self.user_table), len(self.item_table)]

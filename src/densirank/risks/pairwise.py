@@ -2,7 +2,8 @@
 
 R_pair = Ê₊ E_{i'∼Q_u}[s(f_u(i') − f_u(i))] with s the softplus (Rendle et al. 2009), the mean over
 the batch's users. What Q_u is, is the sampler's business: each draws for every user some items of
-I_B and says which of them count, since an item the user has had is no negative.
+the batch and says which of them count, since an item the user has had is no negative. A user for
+whom none counts adds nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def pairwise_risk(
     positive_scores = positives.scores(user_vectors, item_vectors)
     rows = positives.row_of_entry
     losses = softplus(negative_scores[rows] - positive_scores.unsqueeze(1))  # (entries, negatives)
-    weights = counts / counts.sum(dim=1, keepdim=True).clamp(min=1)
+    weights = counts.to(losses.dtype)
+    weights /= weights.sum(dim=1, keepdim=True).clamp(min=1)
     return positives.mean((losses * weights[rows]).sum(dim=1)).mean()
 
 
@@ -65,10 +67,9 @@ def popular(
 ) -> tuple[Tensor, Tensor]:
     """Somebody's positive: an item comes as often as it is had in the batch."""
     size = (len(positives), count)
-    entries = torch.randint(
-        len(positives.columns), size, generator=chance, device=user_vectors.device
-    )
-    drawn = positives.columns[entries]
+    everybodys = positives.everybodys
+    entries = torch.randint(len(everybodys), size, generator=chance, device=user_vectors.device)
+    drawn = everybodys[entries]
     return drawn, ~positives.are_own(drawn)
 
 
@@ -102,11 +103,10 @@ def adaptive(
     scores[positives.among_candidates()] = -torch.inf
     top = scores.amax(dim=1, keepdim=True).clamp(min=torch.finfo(scores.dtype).min)
     cumulated = scores.sub_(top).exp_().cumsum(dim=1)
-    total = cumulated[:, -1:]
     numbers = torch.rand(len(scores), count, generator=chance, device=scores.device)
-    drawn = torch.searchsorted(cumulated, numbers * total, right=True)
-    drawn.clamp_(max=scores.shape[1] - 1)
-    return drawn, (total > 0).expand_as(drawn) & ~positives.are_own(drawn)
+    drawn = torch.searchsorted(cumulated, numbers * cumulated[:, -1:], right=True)
+    drawn.clamp_(max=scores.shape[1] - 1)  # an own item where nothing else is left
+    return drawn, ~positives.are_own(drawn)
 
 
 SAMPLERS: Mapping[str, Sampler] = {

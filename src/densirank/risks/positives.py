@@ -27,7 +27,7 @@ class Positives(Rows):
     n_candidates: int | Tensor
     all_are_candidates: bool = False  # promised by who knows, so that a GPU need not be asked
     seed: int = 0  # of what a risk draws
-    n_batch_entries: int | None = None  # positives of the whole batch, where this is a part of one
+    batch_columns: Tensor | None = None  # of the whole batch, where this is a part of one
 
     def some(self, start: int, stop: int) -> Positives:
         """Those of the users ``start`` to ``stop``, for a risk that takes a batch in parts."""
@@ -38,13 +38,13 @@ class Positives(Rows):
             self.n_candidates,
             self.all_are_candidates,
             self.seed + start,
-            self.batch_entries,
+            self.everybodys,
         )
 
     @property
-    def batch_entries(self) -> int:
-        """How many positives the batch has, also where this is a part of it."""
-        return len(self.columns) if self.n_batch_entries is None else self.n_batch_entries
+    def everybodys(self) -> Tensor:
+        """The positives of all the batch's users, also where this is a part of it."""
+        return self.columns if self.batch_columns is None else self.batch_columns
 
     def are_own(self, items: Tensor) -> Tensor:
         """Whether items (users, count) are positives of the user in whose row they stand."""

@@ -25,7 +25,7 @@ def ratio_risk(
     every = softplus(user_vectors @ item_vectors[: positives.n_candidates].T)
     weights = own.detach()
     mean, square = positives.mean(own, 1 / weights), positives.mean(own.square(), 1 / weights)
-    prior = positives.counts / positives.batch_entries
+    prior = positives.counts.to(own.dtype) / len(positives.everybodys)
     correction = square / (2 * bound)
     of_candidates = (every.detach() * every.square()).sum(dim=1) / every.detach().sum(dim=1)
     rest = (of_candidates / 2 - correction).clamp(min=0)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from densirank.errors import InputError
 from densirank.hardware import Hardware
 from densirank.models import Model
 from densirank.risks import Risk
@@ -28,6 +29,11 @@ def optimiser_for(model: Model, settings: Settings, hardware: Hardware) -> torch
     if on_gpu:
         rate = torch.tensor(settings.learning_rate, device=hardware.device)
     if settings.optimiser == "whitened":
+        if {table.shape[1:] for table in model.parameters()} != {(settings.dim,)}:
+            raise InputError(
+                f"{type(model).__name__} has parameters that are no vectors of {settings.dim} "
+                "numbers, which optimiser whitened needs; choose adam"
+            )
         return Whitened(model.parameters(), rate)
     return torch.optim.Adam(model.parameters(), lr=rate, fused=True, capturable=on_gpu)
 

@@ -85,7 +85,7 @@ class Propagation:
         return user_sum * share, item_sum * share
 
     def hop(self, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
-        """What the neighbours have, Â alone."""
+        """What the neighbours have: Â alone, and never self-loops."""
         return self.to_users @ items, self.to_items @ users
 
 

@@ -15,6 +15,10 @@ from densirank.risks.positives import Positives
 from densirank.settings import Candidates
 
 
+MODEL_STREAM = 1 << 40
+"""How far the seeds of models are from those of risks, which count up from theirs."""
+
+
 @dataclass(frozen=True)
 class Draw:
     """What chance decides about a batch; everything else follows from it."""
@@ -39,8 +43,8 @@ class Batch:
 
     @property
     def seed(self) -> int:
-        """Where a model's or a risk's own chance comes from."""
-        return self.positives.seed
+        """Where a model's own chance comes from; what a risk draws must not depend on it."""
+        return (self.positives.seed + MODEL_STREAM) % 2**63
 
 
 class BatchSampler:

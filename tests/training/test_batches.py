@@ -233,11 +233,17 @@ def test_every_iteration_has_a_seed_of_its_own_that_any_sampler_finds_again() ->
         torch.Generator().manual_seed(seed)  # takes no number that does not fit
 
 
-def test_risks_and_models_draw_from_the_seed_that_was_drawn() -> None:
+def test_risks_and_models_draw_different_numbers_from_the_seed_that_was_drawn() -> None:
     sampler = _sampler(_data(10, 8), 3, candidates=4)
     draw = sampler.draw(5)
     batch = sampler.arrange(draw)
-    assert batch.seed == batch.positives.seed == draw.seed == sampler(5).seed
+    assert batch.positives.seed == draw.seed
+    assert batch.seed == sampler(5).seed
+    numbers = [
+        torch.rand(20, generator=torch.Generator().manual_seed(seed))
+        for seed in (batch.seed, batch.positives.seed, batch.positives.some(1, 3).seed)
+    ]
+    assert len({tuple(drawn.tolist()) for drawn in numbers}) == 3
 
 
 def test_sampled_candidates_are_uniform_and_change_with_every_iteration() -> None:

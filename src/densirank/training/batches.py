@@ -14,9 +14,9 @@ from densirank.data.interactions import Interactions
 from densirank.risks.positives import Positives
 from densirank.settings import Candidates
 
-
-MODEL_STREAM = 1 << 40
-"""How far the seeds of models are from those of risks, which count up from theirs."""
+MODEL_STREAM = 1 << 31
+"""How far the seeds of models are from those of risks, which count up from theirs; a generator on
+a CPU looks at 32 bits of a seed."""
 
 
 @dataclass(frozen=True)

@@ -10,20 +10,18 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from densirank import METHODS, Interactions, Ranker, __version__, load, read
 from densirank.atomic import written_atomically
 from densirank.data.catalogue import PUBLIC_SETS, load_public
 from densirank.errors import DensirankError, InputError, TrainingError
+from densirank.experiments.command import paper
 from densirank.progress import ProgressBar
 from densirank.settings import KEYS, SettingOverrides, parse_settings
 from densirank.storage import CHECKPOINT, MANIFEST, TRAINING_LOG, prepare_folder
+from densirank.terminal import INTERRUPTED, DataDirOption, DeviceOption, JsonOption, err, out
 from densirank.training.callbacks import JsonLines
-
-INTERRUPTED = 130
-"""Exit status after Ctrl-C, as shells have it."""
 
 app = typer.Typer(
     name="densirank",
@@ -33,17 +31,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-out = Console(soft_wrap=True)
-err = Console(stderr=True)
 
 SettingOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help=f"Change a setting: {', '.join(KEYS)}."),
-]
-DeviceOption = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-DataDirOption = Annotated[
-    Path | None,
-    typer.Option(help="Folder of the named public sets.", envvar="DENSIRANK_DATA"),
 ]
 UserColumn = Annotated[str | None, typer.Option(help="Name of the user column.")]
 ItemColumn = Annotated[str | None, typer.Option(help="Name of the item column.")]
@@ -54,7 +45,6 @@ FormatOption = Annotated[
     typer.Option(help="text, csv, tsv, parquet, jsonl or inter, whatever the file's name says."),
 ]
 ModelFolder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a fitted model.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
 @dataclass(frozen=True)
@@ -284,6 +274,9 @@ def doctor() -> None:
     out.print(table)
     if not healthy:
         raise typer.Exit(1)
+
+
+app.command()(paper)
 
 
 def _settings(config: Path | None, assignments: list[str]) -> SettingOverrides:

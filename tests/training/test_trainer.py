@@ -14,7 +14,6 @@ from densirank import Interactions, Ranker
 from densirank.data.splitting import validation_split
 from densirank.data.synthetic import planted
 from densirank.errors import StorageError, TrainingError
-from densirank.training import trainer
 from densirank.training.callbacks import JsonLines, Report, Snapshots
 from densirank.training.interruption import Interruption
 
@@ -242,7 +241,7 @@ def test_the_clock_stands_while_a_snapshot_is_looked_at(monkeypatch: pytest.Monk
         now += 1.0
         return now
 
-    monkeypatch.setattr(trainer.time, "perf_counter", one_second_a_glance)
+    monkeypatch.setattr("densirank.training.trainer.time.perf_counter", one_second_a_glance)
     ranker = fitted(snapshots=Snapshots(frozenset({2, 4, 6}), look))
     assert clock[-1] < 100
     assert ranker.training_["seconds"] < 100

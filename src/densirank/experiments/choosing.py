@@ -1,0 +1,133 @@
+"""Choosing a method's settings on validation data.
+
+What is chosen by comes out of the training data: the last fifth of each user's items. Nothing here
+takes test data, so none can reach a choice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from densirank.data.interactions import Interactions
+from densirank.data.splitting import Split, validation_split
+from densirank.errors import TrainingError
+from densirank.experiments.grids import Stage
+from densirank.experiments.provenance import hardware, versions
+from densirank.experiments.records import NDCG, K, SearchRecord, Trial
+from densirank.methods import method_named
+from densirank.ranker import Ranker
+from densirank.training.callbacks import Callback
+
+HELD_OUT = 0.2
+SEED = 0
+
+Keep = Callable[[SearchRecord], object]
+
+
+def beginning(
+    train: Interactions,
+    dataset: str,
+    method: str,
+    given: Mapping[str, Any],
+    device: str = "auto",
+    kind: type[SearchRecord] = SearchRecord,
+) -> SearchRecord:
+    """A search that has tried nothing yet, from the method's defaults with ``given`` on top."""
+    settings = method_named(method).settings(**given)
+    return kind(
+        method=method,
+        dataset=dataset,
+        seed=SEED,
+        settings=settings.to_json(),
+        train_fingerprint=train.fingerprint,
+        versions=versions(),
+        hardware=hardware(device, settings.dim),
+    )
+
+
+def choose(
+    train: Interactions,
+    begun: SearchRecord,
+    stages: Sequence[Stage],
+    *,
+    device: str = "auto",
+    keep: Keep = lambda record: None,
+    callbacks: Sequence[Callback] = (),
+) -> SearchRecord:
+    """Try the start and then, stage by stage, what lies around the best so far; choose the best.
+
+    Trials that ``begun`` holds already are not made again. ``keep`` gets the record after each new
+    one, so that a search that breaks off can be gone on with.
+    """
+    parts = validation_split(train, HELD_OUT, "last")
+    known = begun.trials
+    trials: list[Trial] = []
+
+    def consider(settings: Mapping[str, Any]) -> None:
+        varied = {key: value for key, value in settings.items() if begun.settings[key] != value}
+        if _find(trials, varied) is not None:
+            return
+        trial = _find(known, varied)
+        if trial is not None:
+            trials.append(trial)
+        else:
+            trials.append(_try(parts, begun, varied, device, callbacks))
+            keep(replace(begun, trials=list(trials)))
+
+    consider(begun.settings)
+    for stage in stages:
+        around = begun.settings | trials[_best(trials)].varied
+        for values in product(*stage.values()):
+            consider(around | dict(zip(stage, values, strict=True)))
+    best = _best(trials)
+    if trials[best].ndcg is None:
+        raise TrainingError(f"no setting of {begun.method} works: {trials[best].failed}")
+    return replace(begun, trials=trials, chosen=best)
+
+
+def _find(trials: Sequence[Trial], varied: Mapping[str, Any]) -> Trial | None:
+    return next((trial for trial in trials if trial.varied == varied), None)
+
+
+def _best(trials: Sequence[Trial]) -> int:
+    """The place of the best trial, the earliest if there are several."""
+    return max(range(len(trials)), key=lambda place: trials[place].ndcg or 0.0)
+
+
+def _try(
+    parts: Split,
+    begun: SearchRecord,
+    varied: dict[str, Any],
+    device: str,
+    callbacks: Sequence[Callback],
+) -> Trial:
+    """Fit without the held-out items and see how well they are found."""
+    train_part, held_out = parts
+    settings: dict[str, Any] = begun.settings | varied
+    if settings["decay"] > 0:  # a rate that falls to zero makes sense at its end alone
+        settings["validate_every"] = settings["iterations"]
+    started = time.perf_counter()
+    try:
+        ranker = Ranker(begun.method, seed=begun.seed, device=device, **settings)
+        ranker.fit(train_part, held_out, callbacks=callbacks)
+    except TrainingError as error:
+        return Trial(varied, None, None, _since(started), failed=str(error))
+    stop_if_interrupted(ranker)
+    ndcg = ranker.training_.get(f"best_validation_{NDCG}")
+    if ndcg is None:  # there were no steps to validate
+        ndcg = ranker.evaluate(held_out, K)[NDCG]
+    return Trial(varied, float(ndcg), ranker.training_.get("best_iteration"), _since(started))
+
+
+def _since(started: float) -> float:
+    return round(time.perf_counter() - started, 3)
+
+
+def stop_if_interrupted(ranker: Ranker) -> None:
+    """Ctrl-C ends a fit early and in order; what it left is no result."""
+    if ranker.training_.get("interrupted"):
+        raise KeyboardInterrupt

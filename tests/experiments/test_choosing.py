@@ -1,0 +1,189 @@
+"""The search finds the best setting of a landscape that is known, and sees training data alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from densirank import Ranker
+from densirank.data.interactions import Interactions
+from densirank.data.splitting import split_last_fraction
+from densirank.errors import TrainingError
+from densirank.experiments import choosing
+from densirank.experiments.choosing import beginning, choose
+from densirank.experiments.grids import GRIDS
+from densirank.experiments.records import SearchRecord
+from densirank.experiments.rows import TABLES
+from densirank.settings import Settings
+
+Landscape = Callable[[Settings], float]
+STAGES = ({"max_norm": (1.0, 2.0, 3.0, None)}, {"l2": (0.1, 0.2), "learning_rate": (0.3, 0.4)})
+
+
+class FakeRanker:
+    """Learns nothing: how good it is, is a function of its settings."""
+
+    landscape: Landscape
+    fits: list[tuple[Interactions, Interactions]]
+
+    def __init__(self, method: str, *, seed: int, device: str, **settings: Any) -> None:
+        self.settings = Settings(**settings)
+
+    def fit(self, train: Interactions, valid: Interactions, **options: Any) -> None:
+        self.fits.append((train, valid))
+        quality = type(self).landscape(self.settings)
+        if math.isnan(quality):
+            raise TrainingError("no longer finite")
+        self.training_ = {"best_validation_ndcg@20": quality, "best_iteration": 30}
+
+
+@pytest.fixture
+def landscape(monkeypatch: pytest.MonkeyPatch) -> Callable[[Landscape], list[Any]]:
+    """Puts a landscape in the place of training; gives the list of what is fitted."""
+
+    def put(function: Landscape) -> list[Any]:
+        FakeRanker.landscape = staticmethod(function)
+        FakeRanker.fits = []
+        monkeypatch.setattr(choosing, "Ranker", FakeRanker)
+        return FakeRanker.fits
+
+    return put
+
+
+def begun(train: Interactions, **given: Any) -> SearchRecord:
+    return beginning(train, "tiny", "wd-mf", given, device="cpu")
+
+
+def hill(settings: Settings) -> float:
+    """Best at max_norm 2, l2 .2 and rate .4; the last two count only where max_norm is right."""
+    if settings.max_norm is None:
+        return math.nan
+    right = settings.max_norm == 2.0
+    return 0.2 + 0.3 * right + right * (settings.l2 == 0.2) * (settings.learning_rate == 0.4) * 0.1
+
+
+def test_the_best_of_every_stage_is_found(
+    train: Interactions, landscape: Callable[[Landscape], list[Any]]
+) -> None:
+    fits = landscape(hill)
+    record = choose(train, begun(train, max_norm=3.0), STAGES, device="cpu")
+    assert record.chosen_settings is not None
+    wanted = {"max_norm": 2.0, "l2": 0.2, "learning_rate": 0.4, "iterations": 30}
+    assert {key: record.chosen_settings[key] for key in wanted} == wanted
+    assert len(fits) == len(record.trials) == 1 + 3 + 4  # the start is one of the first stage
+    failed = [trial for trial in record.trials if trial.failed]
+    assert [trial.varied for trial in failed] == [{"max_norm": None}]
+
+
+def test_the_start_is_kept_if_nothing_is_better(
+    train: Interactions, landscape: Callable[[Landscape], list[Any]]
+) -> None:
+    landscape(lambda settings: 0.5)
+    record = choose(train, begun(train), STAGES, device="cpu")
+    assert record.chosen == 0
+
+
+def test_where_nothing_can_be_trained_nothing_is_chosen(
+    train: Interactions, landscape: Callable[[Landscape], list[Any]]
+) -> None:
+    landscape(lambda settings: math.nan)
+    with pytest.raises(TrainingError, match="no setting of wd-mf works: no longer finite"):
+        choose(train, begun(train), STAGES, device="cpu")
+
+
+def test_a_search_that_broke_off_is_gone_on_with(
+    train: Interactions, landscape: Callable[[Landscape], list[Any]]
+) -> None:
+    fits = landscape(hill)
+    whole = choose(train, begun(train), STAGES, device="cpu")
+    n_whole = len(fits)
+    kept: list[SearchRecord] = []
+
+    def keep(record: SearchRecord) -> None:
+        kept.append(record)
+        if len(kept) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        choose(train, begun(train), STAGES, device="cpu", keep=keep)
+    assert kept[-1].chosen is None
+    fits.clear()
+    resumed = choose(train, kept[-1], STAGES, device="cpu")
+    assert len(fits) == n_whole - 3
+    without_clock = [
+        [replace(trial, seconds=0) for trial in record.trials] for record in (resumed, whole)
+    ]
+    assert without_clock[0] == without_clock[1]
+    assert resumed.chosen == whole.chosen
+
+
+def test_the_last_fifth_of_every_training_row_is_held_out(
+    train: Interactions, landscape: Callable[[Landscape], list[Any]]
+) -> None:
+    fits = landscape(hill)
+    choose(train, begun(train), (), device="cpu")
+    ((fitted, held_out),) = fits
+    wanted_fitted, wanted_held_out = split_last_fraction(train, 0.2)
+    assert list(fitted.pairs()) == list(wanted_fitted.pairs())
+    assert list(held_out.pairs()) == list(wanted_held_out.pairs())
+
+
+def test_an_interrupted_fit_is_no_trial(
+    train: Interactions,
+    landscape: Callable[[Landscape], list[Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    landscape(hill)
+    original = FakeRanker.fit
+
+    def interrupted(self: FakeRanker, *parts: Interactions, **options: Any) -> None:
+        original(self, *parts, **options)
+        self.training_["interrupted"] = True
+
+    monkeypatch.setattr(FakeRanker, "fit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        choose(train, begun(train), (), device="cpu")
+
+
+SHORT: dict[str, Any] = {"dim": 4, "iterations": 6, "validate_every": 2, "users_per_batch": 50}
+
+
+def test_a_falling_rate_is_validated_at_its_end_alone(train: Interactions) -> None:
+    reports: list[Any] = []
+    record = choose(
+        train, begun(train, decay=1.0, **SHORT), (), device="cpu", callbacks=[reports.append]
+    )
+    assert [report.iteration for report in reports if report.validation is not None] == [6]
+    assert record.trials[0].iterations == 6
+
+
+def test_a_constant_rate_is_stopped_where_it_is_best(train: Interactions) -> None:
+    start = begun(train, decay=0.0, learning_rate=1e-9, **SHORT)  # nothing gets better
+    record = choose(train, start, (), device="cpu")
+    assert record.trials[0].iterations == 2
+
+
+def test_what_is_not_trained_is_validated_too(train: Interactions) -> None:
+    record = choose(train, beginning(train, "tiny", "popularity", {}, "cpu"), (), device="cpu")
+    fitted, held_out = split_last_fraction(train, 0.2)
+    popularity = Ranker("popularity", device="cpu").fit(fitted)
+    per_user = popularity.evaluation(held_out).per_user["ndcg"]
+    assert record.trials[0].ndcg == pytest.approx(np.mean(per_user))
+    assert record.trials[0].iterations is None
+
+
+def test_every_method_of_the_tables_has_a_grid_of_settings_that_are_allowed() -> None:
+    assert set(GRIDS) == {method for table in TABLES.values() for method in table.methods}
+    for grid in GRIDS.values():
+        start = Settings(**grid.fixed)
+        for stage in grid.stages:
+            for key, values in stage.items():
+                for value in values:
+                    replace(start, **{key: value})
+        assert grid.seeds[0] == 0  # the seed whose users are kept
+        assert sum(math.prod(map(len, stage.values())) for stage in grid.stages) <= 20

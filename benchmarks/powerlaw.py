@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from densirank import Interactions
 from densirank.atomic import written_atomically
-from densirank.data.interactions import Vocabulary
+from densirank.data.vocabulary import Vocabulary
 
 ACTIVITY = 0.4
 """The user of rank r has items in proportion to r^−this."""

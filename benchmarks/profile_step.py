@@ -83,7 +83,7 @@ class Step:
             data, self.settings.users_per_batch, "batch", 0, self.hardware.device
         )
         self.optimiser = optimiser_for(self.model, self.settings, self.hardware)
-        self.risk = risk_for(self.hardware, "wd")
+        self.risk = risk_for(self.hardware, "wd", self.settings)
         self.take = steps_on(
             self.hardware, self.model, self.risk, self.batches, self.optimiser, self.settings
         )

@@ -36,7 +36,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 import densirank
 import powerlaw
 from densirank import METHODS, Interactions, Ranker
-from densirank.data.interactions import Vocabulary
+from densirank.data.vocabulary import Vocabulary
 from densirank.hardware import Hardware
 from densirank.models import MODELS
 from densirank.models.lightgcn import Propagation
@@ -275,7 +275,7 @@ def take_steps(method: str, items: int, candidates: Candidates, repeats: int) ->
     watch.watch("propagation", Propagation, "__call__")
     watch.watch("optimiser and clipping", optimiser, "step")
     watch.watch("optimiser and clipping", model, "clip_")
-    risk = watch.timed("risk", risk_for(hardware, chosen.risk))
+    risk = watch.timed("risk", risk_for(hardware, chosen.risk, settings))
     take_step = steps_on(hardware, model, risk, batches, optimiser, settings)
     take_step(0)  # leaves gradients and moments: from here on they are there already
     watch.taken()

@@ -168,7 +168,7 @@ def measure(variant: Variant | None, case: Case) -> Measurement:
     optimiser.step()  # the optimiser's moments are part of what is there already
     before = peak_mib(case.device)
     ours = steps_on(
-        hardware, model, risk_for(hardware, variant.method), batches, optimiser, settings
+        hardware, model, risk_for(hardware, variant.method, settings), batches, optimiser, settings
     )
     iteration = iter(range(1_000_000))
 

@@ -180,13 +180,14 @@ class ListScorer:
         self.n_users = len(lists)
         self.device = self.lists.device
 
-    def scores(self, users: Tensor) -> Tensor:
+    def scores(self, users: Tensor, out: Tensor | None = None) -> Tensor:
         """-rank for what is listed, -inf for what is not."""
         listed = self.lists[users]
-        scores = torch.full((len(users), self.n_items + 1), -torch.inf)
-        ranks = torch.arange(1.0, listed.shape[1] + 1)
-        scores.scatter_(1, listed.where(listed >= 0, self.n_items), -ranks.expand(listed.shape))
-        return scores[:, : self.n_items]
+        scores = torch.empty(len(users), self.n_items) if out is None else out
+        ranks = torch.arange(1.0, listed.shape[1] + 1).expand(listed.shape)
+        rows, places = (listed >= 0).nonzero(as_tuple=True)
+        scores.fill_(-torch.inf)[rows, listed[rows, places]] = -ranks[rows, places]
+        return scores
 
 
 def peer_result(name: str, task: Task, environments: Path, console: Console) -> Result:

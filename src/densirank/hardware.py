@@ -30,12 +30,12 @@ def resolve_device(name: str) -> torch.device:
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
-def resolve_hardware(device: str, precision: str, dim: int) -> Hardware:
+def resolve_hardware(device: str, precision: str, dim: int, has_kernels: bool = True) -> Hardware:
     """``auto`` precision is half where the kernels for it can run, float32 elsewhere."""
     where = resolve_device(device)
     if precision not in ("auto", "half", "float32"):
         raise InputError(f"there is no precision {precision!r}; choose auto, half or float32")
-    obstacle = _obstacle_to_half(where, dim)
+    obstacle = _obstacle_to_half(where, dim) if has_kernels else "a method with a density risk"
     if precision == "half" and obstacle is not None:
         raise InputError(f"half precision needs {obstacle}; choose float32 (or auto)")
     return Hardware(where, precision != "float32" and obstacle is None)

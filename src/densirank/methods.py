@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from densirank.errors import InputError
 from densirank.settings import RATES, Optimiser, Settings, check_keys
 
-OPTIMISERS: Mapping[str, Optimiser] = {"mf": "adam", "lightgcn": "whitened"}
-"""Which optimiser a model starts with. Free vectors that move in all directions at the same pace
-learn a small data set by heart, where Adam finds what is shared first; a graph shares anyway."""
+OPTIMISERS: Mapping[str, Optimiser] = {"lightgcn": "whitened"}
+"""Which optimiser a model starts with where it is not Adam. Free vectors that move in all
+directions at the same pace learn a small data set by heart, where Adam finds what is shared first;
+a graph shares anyway."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,21 @@ class Method:
         return Settings(**(usual | given))  # type: ignore[arg-type]
 
 
+UNIFORM: Mapping[str, object] = {
+    "optimiser": "adam",
+    "candidates": "all",
+    "negatives": 100,
+    "iterations": 1000,
+}
+ADAPTIVE: Mapping[str, object] = {
+    "optimiser": "adam",
+    "users_per_batch": 4096,
+    "negatives": 20,
+    "iterations": 1000,
+}
+"""What pairwise methods start with: a negative drawn from all items says little, so it takes many;
+one drawn by the ranker or among the batch's positives says more."""
+
 METHODS: Mapping[str, Method] = {
     method.name: method
     for method in (
@@ -53,6 +69,119 @@ METHODS: Mapping[str, Method] = {
         Method("pde-lgcn-unclipped", "lightgcn", "pde", None, "LightGCN, PDE risk"),
         Method("wd-mf-unclipped", "mf", "wd", None, "matrix factorisation, WD risk"),
         Method("pde-mf-unclipped", "mf", "pde", None, "matrix factorisation, PDE risk"),
+        Method(
+            "ngcf",
+            "ngcf",
+            "pairwise-uniform",
+            None,
+            "NGCF, pairwise risk, uniform negatives",
+            {**UNIFORM, "learning_rate": 0.02, "l2": 0.01, "dropout": 0.1},
+        ),
+        Method(
+            "mult-vae",
+            "mult-vae",
+            "multinomial",
+            None,
+            "variational auto-encoder, likelihood",
+            {
+                "candidates": "all",
+                "dim": 200,
+                "dropout": 0.7,
+                "l2": 1.0,
+                "learning_rate": 0.003,
+                "iterations": 1000,
+            },
+        ),
+        Method(
+            "enmf",
+            "enmf",
+            "squared",
+            None,
+            "ENMF, squared risk over all pairs",
+            {"candidates": "all", "dropout": 0.3, "l2": 0.0, "iterations": 500},
+        ),
+        Method(
+            "dregn-cf",
+            "lightgcn-loops",
+            "ratio",
+            None,
+            "LightGCN, ranking uLSIF risk",
+            {"learning_rate": 0.02, "l2": 0.04, "iterations": 300},
+        ),
+        Method(
+            "lightgcn",
+            "lightgcn",
+            "pairwise-uniform",
+            None,
+            "LightGCN, uniform negatives",
+            {**UNIFORM, "l2": 0.001},
+        ),
+        Method(
+            "lightgcn-popular",
+            "lightgcn",
+            "pairwise-popular",
+            None,
+            "LightGCN, popular negatives",
+            {**ADAPTIVE, "l2": 0.001},
+        ),
+        Method(
+            "lightgcn-dns",
+            "lightgcn",
+            "pairwise-dynamic",
+            None,
+            "LightGCN, dynamic negatives",
+            {**UNIFORM, "l2": 0.003},
+        ),
+        Method(
+            "lightgcn-ans",
+            "lightgcn",
+            "pairwise-adaptive",
+            None,
+            "LightGCN, adaptive negatives",
+            {**ADAPTIVE, "learning_rate": 0.02, "l2": 0.03},
+        ),
+        Method(
+            "lightgcn-ans-nc",
+            "lightgcn",
+            "pairwise-adaptive",
+            4.0,
+            "LightGCN, adaptive negatives, norm clipping",
+            {**ADAPTIVE, "l2": 0.01},
+        ),
+        Method(
+            "bpr-mf",
+            "mf",
+            "pairwise-uniform",
+            None,
+            "matrix factorisation, uniform negatives",
+            {**UNIFORM, "l2": 0.05},
+        ),
+        Method(
+            "bpr-mf-popular",
+            "mf",
+            "pairwise-popular",
+            None,
+            "matrix factorisation, popular negatives",
+            {**ADAPTIVE, "l2": 0.05},
+        ),
+        Method(
+            "bpr-mf-dns",
+            "mf",
+            "pairwise-dynamic",
+            None,
+            "matrix factorisation, dynamic negatives",
+            {**UNIFORM, "l2": 0.05},
+        ),
+        Method(
+            "bpr-mf-ans",
+            "mf",
+            "pairwise-adaptive",
+            None,
+            "matrix factorisation, adaptive negatives",
+            {**ADAPTIVE, "l2": 0.3},
+        ),
+        Method("irgan", "mf-generator", "irgan", None, "a generator that fools a discriminator"),
+        Method("irwgan", "mf-critic", "irwgan", 2.5, "a critic of a generator, norm clipping"),
         Method("popularity", "popularity", None, None, "most popular items, the same for all"),
     )
 }

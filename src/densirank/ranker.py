@@ -14,9 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from densirank.csr import Rows
-from densirank.data.interactions import Interactions, Vocabulary
+from densirank.data.interactions import Interactions
 from densirank.data.reading import read
 from densirank.data.splitting import validation_split
+from densirank.data.vocabulary import Vocabulary
 from densirank.errors import InputError
 from densirank.evaluation.held_out import HeldOut
 from densirank.evaluation.metrics import Evaluation
@@ -26,7 +27,7 @@ from densirank.models import MODELS
 from densirank.ranking.item_filter import ItemFilter
 from densirank.ranking.scores import VectorScorer
 from densirank.ranking.topk import top_k
-from densirank.risks import risk_for
+from densirank.risks import HALF_PRECISION, risk_for
 from densirank.settings import SettingOverrides
 from densirank.storage import StoredModel, load_model, save_model
 from densirank.training.batches import BatchSampler
@@ -98,7 +99,12 @@ class Ranker:
         data = _as_interactions(interactions)
         if valid is not None and not isinstance(valid, float):
             valid = _as_interactions(valid)
-        hardware = resolve_hardware(self.device, self.precision, self.settings.dim)
+        hardware = resolve_hardware(
+            self.device,
+            self.precision,
+            self.settings.dim,
+            has_kernels=self.method.risk in HALF_PRECISION,
+        )
         train_part, held_out = self._hold_out(data, valid, valid_split)
         generator = torch.Generator().manual_seed(self.seed)
         model = MODELS[self.method.model](train_part, self.settings, generator).prepare(hardware)
@@ -112,7 +118,7 @@ class Ranker:
         scorer = self._scorer_with_filter(train_part, hardware.device)
         outcome = train(
             model,
-            risk_for(hardware, self.method.risk),
+            risk_for(hardware, self.method.risk, self.settings),
             BatchSampler(
                 train_part,
                 self.settings.users_per_batch,

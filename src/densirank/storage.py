@@ -22,7 +22,8 @@ from torch import Tensor
 from densirank._version import __version__
 from densirank.atomic import written_atomically
 from densirank.csr import Rows, SparsePart
-from densirank.data.interactions import Interactions, Vocabulary
+from densirank.data.interactions import Interactions
+from densirank.data.vocabulary import Vocabulary
 from densirank.errors import InputError, StorageError
 from densirank.ranking.scores import VectorScorer
 from densirank.settings import Settings

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,8 @@ CHECKERBOARD = [
 NOT_PERSONAL = {"popularity": "the same scores for everybody cannot tell even users from odd ones"}
 PERSONAL = [name for name in METHODS if name not in NOT_PERSONAL]
 
+OWN_SETTINGS = {"enmf": {"unobserved_weight": 0.2}}  # half of all pairs are observed here
+
 every_method = pytest.mark.parametrize("method", METHODS)
 Fitted = Callable[[str], Ranker]
 
@@ -32,7 +35,8 @@ def _fit(method: str, seed: int = 0) -> Ranker:
 
     The learning rate is low, since WD without norm clipping is unstable, as the paper says.
     """
-    ranker = Ranker(method, dim=8, iterations=60, learning_rate=0.03, seed=seed, device="cpu")
+    settings: dict[str, Any] = {"dim": 8, "iterations": 60, "learning_rate": 0.03}
+    ranker = Ranker(method, seed=seed, device="cpu", **(settings | OWN_SETTINGS.get(method, {})))
     pairs = [pair for pair in CHECKERBOARD if pair not in HELD_OUT.items()]
     return ranker.fit(Interactions.from_pairs(*zip(*pairs, strict=True)))
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from densirank.data import interactions
-from densirank.data.interactions import Interactions, Vocabulary, encode
+from densirank.data.interactions import Interactions
+from densirank.data.vocabulary import Vocabulary
 from densirank.errors import InputError
 
 ids = st.one_of(
@@ -171,35 +171,6 @@ def test_datetimes_become_microseconds() -> None:
 def test_what_is_no_interaction_is_refused(columns: tuple[Any, ...], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Interactions.from_pairs(*columns)
-
-
-def test_unknown_ids_have_no_index() -> None:
-    assert Vocabulary([5, 3]).indices([3, 4, 5, 99]).tolist() == [0, -1, 1, -1]
-    assert Vocabulary(["b", "a"]).indices(["a", "c"]).tolist() == [0, -1]
-    assert Vocabulary([]).indices([1]).tolist() == [-1]
-    assert Vocabulary([1]).indices([]).tolist() == []
-
-
-def test_integers_meet_the_texts_that_spell_them() -> None:
-    assert Vocabulary([7, 12]).indices(["12", "7", "07", "x", str(2**70)]).tolist() == [
-        1, 0, -1, -1, -1,
-    ]  # fmt: skip
-    assert Vocabulary(["7", "x"]).indices([7, 8]).tolist() == [0, -1]
-
-
-def test_vocabularies_compare_and_give_ids_back_as_they_came() -> None:
-    assert Vocabulary([2, 1, 2]) == Vocabulary([1, 2])
-    assert Vocabulary([1]) != Vocabulary(["1"])
-    assert isinstance(Vocabulary([1])[0], int)
-    assert Vocabulary(np.array(["b", "a"]))[1] == "b"
-
-
-def test_a_long_column_is_encoded_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interactions, "_PART", 3)
-    ids = np.random.default_rng(1).integers(-6, 7, 20)
-    vocabulary, codes = encode(ids)
-    assert vocabulary == Vocabulary(ids)
-    assert vocabulary.ids[codes].tolist() == ids.tolist()
 
 
 def test_codes_may_be_of_any_integer_type() -> None:

@@ -7,8 +7,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from densirank.data.interactions import Interactions, Vocabulary
+from densirank.data.interactions import Interactions
 from densirank.data.synthetic import Planted, kl_divergence, planted
+from densirank.data.vocabulary import Vocabulary
 from densirank.errors import InputError
 
 

@@ -110,7 +110,9 @@ def test_a_fit_follows_the_schedule(decay: float) -> None:
     hardware = Hardware(torch.device("cpu"))
     batches = BatchSampler(WORLD.train, 50, "batch", 0, hardware.device)
     rule = optimiser_for(model, settings, hardware)
-    take_step = steps_on(hardware, model, risk_for(hardware, "wd"), batches, rule, settings)
+    take_step = steps_on(
+        hardware, model, risk_for(hardware, "wd", settings), batches, rule, settings
+    )
     rates = []
     for iteration in range(30):
         take_step(iteration)
@@ -133,7 +135,7 @@ class Beginning:
         self.model: Model = MODELS[chosen.model](WORLD.train, self.settings, generator)
         self.model.prepare(self.hardware)
         assert chosen.risk is not None
-        self.risk: Risk = risk_for(self.hardware, chosen.risk)
+        self.risk: Risk = risk_for(self.hardware, chosen.risk, self.settings)
         self.batches = BatchSampler(WORLD.train, 70, candidates, 0, device)
         self.optimiser = optimiser_for(self.model, self.settings, self.hardware)
 

@@ -12,112 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from densirank.data.vocabulary import Vocabulary, as_ids, encode
 from densirank.errors import InputError
 
 IntArray = NDArray[np.integer[Any]]
 FloatArray = NDArray[np.floating[Any]]
-
-_PART = 1 << 20  # rows of a long column that are worked on at a time, where that saves a copy of it
-
-
-class Vocabulary:
-    """The original ids, as they came (integers or strings), each at the index models know it by.
-
-    Ids are kept in ascending order, so that the index of an id does not depend on the order in
-    which a log happens to be written.
-
-    >>> items = Vocabulary(["pear", "apple"])
-    >>> items.indices(["pear", "plum"]).tolist()   # -1: unknown
-    [1, -1]
-    >>> items[0]
-    'apple'
-    """
-
-    def __init__(self, ids: ArrayLike) -> None:
-        self.ids = np.unique(_as_ids(ids))
-        self.ids.flags.writeable = False
-
-    @classmethod
-    def from_sorted(cls, ids: NDArray[Any]) -> Vocabulary:
-        """Take over ids that are known to be unique and ascending, without sorting them again."""
-        vocabulary = cls.__new__(cls)
-        vocabulary.ids = ids
-        vocabulary.ids.flags.writeable = False
-        return vocabulary
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def __getitem__(self, index: int) -> int | str:
-        value = self.ids[index]
-        return value if isinstance(value, str) else int(value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vocabulary) and np.array_equal(self.ids, other.ids)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    @property
-    def is_text(self) -> bool:
-        """Whether the ids are strings (otherwise they are integers)."""
-        return self.ids.dtype == object
-
-    def indices(self, ids: ArrayLike) -> NDArray[np.int64]:
-        """The index of each id; -1 for an id that is not here."""
-        wanted = _as_ids(ids)
-        if len(wanted) == 0 or len(self.ids) == 0:
-            return np.full(len(wanted), -1, dtype=np.int64)
-        if (wanted.dtype == object) != self.is_text:
-            wanted = _in_kind(wanted, text=self.is_text)
-        if self.is_text:
-            position = self._position_of_text
-            return np.fromiter((position.get(i, -1) for i in wanted), np.int64, len(wanted))
-        found = np.searchsorted(self.ids, wanted).clip(max=len(self.ids) - 1)
-        return np.where(self.ids[found] == wanted, found, -1)
-
-    @cached_property
-    def _position_of_text(self) -> dict[str, int]:
-        return {text: index for index, text in enumerate(self.ids.tolist())}
-
-
-def _as_ids(ids: ArrayLike) -> NDArray[Any]:
-    """Ids as an int64 array or an object array of strings; anything else is refused."""
-    starts_as_text = isinstance(ids, list | tuple) and len(ids) > 0 and isinstance(ids[0], str)
-    # A list of strings must not become one of NumPy's fixed-width arrays: a single long id would
-    # widen every row, and numbers among the strings would quietly turn into text.
-    array = np.asarray(ids, dtype=object if starts_as_text else None)
-    if array.ndim != 1:
-        raise InputError(f"ids must be a flat list, not one of {array.ndim} dimensions")
-    if array.dtype.kind in "iu":
-        if array.dtype.kind == "u" and len(array) and int(array.max()) > np.iinfo(np.int64).max:
-            raise InputError(f"the id {array.max()} is beyond 64-bit integers")
-        return array.astype(np.int64, copy=False)
-    if array.dtype.kind in "UT" and isinstance(ids, np.ndarray):
-        return array.astype(object)
-    if array.size == 0:
-        return array.astype(np.int64)
-    if array.dtype == object and all(isinstance(value, str) for value in array):
-        return array
-    if array.dtype.kind in "UO":
-        raise InputError("ids must be all integers or all strings")
-    raise InputError(f"ids must be integers or strings, not {array.dtype.name} values")
-
-
-def _in_kind(ids: NDArray[Any], text: bool) -> NDArray[Any]:
-    """The same ids as text or as integers, so that the 7 of one file meets the "7" of another."""
-    if text:
-        return np.array([str(i) for i in ids], dtype=object)
-    return np.array([_int_or_absent(i) for i in ids], dtype=np.int64)
-
-
-def _int_or_absent(text: str) -> int:
-    """The integer a text spells, or a number that is no id, for a text that spells none."""
-    absent = int(np.iinfo(np.int64).min)
-    try:
-        number = int(text)
-    except ValueError:
-        return absent
-    return number if str(number) == text.strip() and abs(number) < 2**63 else absent
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,8 +70,8 @@ class Interactions:
         once: its latest occurrence is kept and its weights are added up. A weight of zero says
         that there was no interaction: such a pair is left out, though its ids stay known.
         """
-        user_ids, user_codes = encode(_as_ids(users))
-        item_ids, item_codes = encode(_as_ids(items))
+        user_ids, user_codes = encode(as_ids(users))
+        item_ids, item_codes = encode(as_ids(items))
         return cls.from_codes(
             user_codes, item_codes, user_ids, item_ids, timestamps, weights, ordered=ordered
         )
@@ -332,29 +231,6 @@ class Interactions:
                 digest.update("\n".join(map(str, ids.tolist())).encode())
                 digest.update(b"\n")
         return digest.hexdigest()
-
-
-def encode(ids: NDArray[Any]) -> tuple[Vocabulary, NDArray[np.int32]]:
-    """The vocabulary of a column of ids and the index of each row in it."""
-    if ids.dtype == object or len(ids) == 0:
-        return _encode_by_sorting(ids)
-    low, high = int(ids.min()), int(ids.max())
-    if high - low > 4 * len(ids):
-        return _encode_by_sorting(ids)
-    present = np.zeros(high - low + 1, dtype=bool)
-    parts = [slice(start, start + _PART) for start in range(0, len(ids), _PART)]
-    for part in parts:
-        present[ids[part] - low] = True
-    code_of = np.cumsum(present, dtype=np.int32) - np.int32(1)
-    codes = np.empty(len(ids), dtype=np.int32)
-    for part in parts:
-        codes[part] = code_of[ids[part] - low]
-    return Vocabulary.from_sorted(np.flatnonzero(present) + low), codes
-
-
-def _encode_by_sorting(ids: NDArray[Any]) -> tuple[Vocabulary, NDArray[np.int32]]:
-    unique, codes = np.unique(ids, return_inverse=True)
-    return Vocabulary.from_sorted(unique), codes.astype(np.int32)
 
 
 def _column(values: ArrayLike | None, name: str, length: int) -> NDArray[Any] | None:

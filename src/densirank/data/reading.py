@@ -12,8 +12,9 @@ import numpy as np
 from scipy import sparse
 
 from densirank.data.columns import Columns
-from densirank.data.interactions import Interactions, Vocabulary
+from densirank.data.interactions import Interactions
 from densirank.data.textform import read_text_form
+from densirank.data.vocabulary import Vocabulary
 from densirank.errors import InputError
 
 FORMATS = {

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
-from densirank.data.interactions import Interactions, Vocabulary
+from densirank.data.interactions import Interactions
+from densirank.data.vocabulary import Vocabulary
 from densirank.errors import InputError
 
 Floats = NDArray[np.float64]

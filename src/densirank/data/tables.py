@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from densirank.data.columns import NO_NAMES, Columns
 from densirank.data.files import check_file, read_bytes
-from densirank.data.interactions import Interactions, Vocabulary, encode
+from densirank.data.interactions import Interactions
+from densirank.data.vocabulary import Vocabulary, encode
 from densirank.errors import InputError
 
 SEPARATORS = {"csv": ",", "tsv": "\t", "inter": "\t"}

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from densirank.csr import SparsePart
+from densirank.errors import InputError
 from densirank.gather import distinct_rows
 from densirank.hardware import Hardware
 
@@ -22,6 +23,11 @@ class Model(nn.Module):
         """(user vectors, item vectors), each (count, dim), as functions of the parameters."""
         raise NotImplementedError
 
+    def batch_vectors(self, users: Tensor, items: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+        """The vectors of a batch while training; a model with chance in it draws from ``seed``."""
+        user_vectors, item_vectors = self.vectors()
+        return distinct_rows(user_vectors, users), distinct_rows(item_vectors, items)
+
     def sparse_part(self) -> SparsePart | None:
         """Scores that some items of some users have besides the dot product, where there are."""
         return None
@@ -32,7 +38,7 @@ class Model(nn.Module):
 
     def clip_(self, max_norm: float) -> None:
         """Norm clipping: bring every trainable vector back to ‖e‖ ≤ n̄, in place."""
-        raise NotImplementedError
+        raise InputError(f"{type(self).__name__} knows no norm clipping: leave max_norm at none")
 
     def regularised(
         self, users: Tensor, items: Tensor, n_candidates: int | Tensor | None = None
@@ -42,6 +48,17 @@ class Model(nn.Module):
         Only the first ``n_candidates`` of the items count, where that is said.
         """
         raise NotImplementedError
+
+
+def dropped(values: Tensor, share: float, chance: torch.Generator | None) -> Tensor:
+    """Values of which a share is set to zero and the rest enlarged to make up; none by no chance.
+
+    ``torch.nn.functional.dropout`` has the same effect but takes no generator.
+    """
+    if chance is None or share == 0:
+        return values
+    kept = torch.rand(values.shape, generator=chance, device=values.device) >= share
+    return values * kept / (1 - share)
 
 
 class Factorisation(Model):

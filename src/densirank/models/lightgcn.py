@@ -27,12 +27,25 @@ Operator = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 class Propagation:
-    """The operator P over a users–items graph, as two sparse matrices (one for each direction)."""
+    """The operator P over a users–items graph, as two sparse matrices (one for each direction).
 
-    def __init__(self, data: Interactions, layers: int, dtype: torch.dtype = torch.float32) -> None:
+    With self-loops every node is also a neighbour of itself: D^-½ (A + I) D^-½, D the degrees
+    that come of it.
+    """
+
+    def __init__(
+        self,
+        data: Interactions,
+        layers: int,
+        dtype: torch.dtype = torch.float32,
+        self_loops: bool = False,
+    ) -> None:
         self.layers = layers
-        user_scale = _inverse_root(data.user_counts)
-        item_scale = _inverse_root(data.item_counts)
+        self.self_loops = self_loops
+        user_scale = _inverse_root(data.user_counts + self_loops)
+        item_scale = _inverse_root(data.item_counts + self_loops)
+        self._user_loops = torch.from_numpy(user_scale**2).to(dtype).unsqueeze(1)
+        self._item_loops = torch.from_numpy(item_scale**2).to(dtype).unsqueeze(1)
         self.to_users = _scaled(data.indptr, data.items, user_scale, item_scale, dtype)
         self.to_items = _scaled(*data.by_item(), item_scale, user_scale, dtype)
 
@@ -40,6 +53,8 @@ class Propagation:
         """Move the graph to where the vectors are."""
         self.to_users = self.to_users.to(device)
         self.to_items = self.to_items.to(device)
+        self._user_loops = self._user_loops.to(device)
+        self._item_loops = self._item_loops.to(device)
 
     def edges(self) -> tuple[Tensor, Tensor]:
         """(indptr, columns) of A, the graph of all nodes, users first, in both directions."""
@@ -58,37 +73,55 @@ class Propagation:
         """P applied to (user vectors, item vectors), by Horner's rule: x + Â(x + Â(x + …))."""
         user_sum, item_sum = users, items
         for _ in range(self.layers):
+            user_base, item_base = users, items
+            if self.self_loops:
+                user_base = torch.addcmul(users, self._user_loops, user_sum)
+                item_base = torch.addcmul(items, self._item_loops, item_sum)
             user_sum, item_sum = (
-                torch.addmm(users, self.to_users, item_sum),
-                torch.addmm(items, self.to_items, user_sum),
+                torch.addmm(user_base, self.to_users, item_sum),
+                torch.addmm(item_base, self.to_items, user_sum),
             )
         share = 1 / (self.layers + 1)
         return user_sum * share, item_sum * share
+
+    def hop(self, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
+        """What the neighbours have, Â alone."""
+        return self.to_users @ items, self.to_items @ users
+
+
+def self_adjoint(operator: Operator, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
+    """A symmetric operator, differentiated by itself."""
+    user_vectors, item_vectors = _SelfAdjoint.apply(  # type: ignore[no-untyped-call]
+        users, items, operator
+    )
+    return user_vectors, item_vectors
 
 
 class LightGCN(Factorisation):
     """f_u(i) = e_u · e_i with the first-layer vectors averaged over K layers of neighbours."""
 
     def __init__(
-        self, data: Interactions, layers: int, dim: int, generator: torch.Generator
+        self,
+        data: Interactions,
+        layers: int,
+        dim: int,
+        generator: torch.Generator,
+        self_loops: bool = False,
     ) -> None:
         super().__init__(data.n_users, data.n_items, dim, generator)
-        self.propagation: Operator = Propagation(data, layers)
+        self.propagation: Operator = Propagation(data, layers, self_loops=self_loops)
 
     def prepare(self, hardware: Hardware) -> Self:
         if isinstance(self.propagation, Propagation):
             self.propagation.to(hardware.device)
-            if hardware.half:
+            if hardware.half and not self.propagation.self_loops:
                 from densirank.models.neighbours import NeighbourSums
 
                 self.propagation = NeighbourSums(*self.propagation.edges(), self.propagation.layers)
         return super().prepare(hardware)
 
     def vectors(self) -> tuple[Tensor, Tensor]:
-        users, items = _SelfAdjoint.apply(  # type: ignore[no-untyped-call]
-            self.user_table, self.item_table, self.propagation
-        )
-        return users, items
+        return self_adjoint(self.propagation, self.user_table, self.item_table)
 
 
 class _SelfAdjoint(torch.autograd.Function):

@@ -3,26 +3,45 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from torch import Tensor
-
 from densirank.hardware import Hardware
 from densirank.risks import fused
+from densirank.risks.adversarial import irgan_risk, irwgan_risk
+from densirank.risks.blocks import in_blocks
+from densirank.risks.density import multinomial_risk
+from densirank.risks.kind import Risk
+from densirank.risks.pairwise import SAMPLERS, Sampler, pairwise_risk
+from densirank.risks.pointwise import squared_risk
 from densirank.risks.positives import Positives
+from densirank.risks.ratio import ratio_risk
+from densirank.settings import Settings
 
-Risk = Callable[[Tensor, Tensor, Positives], Tensor]
-"""(user vectors, item vectors, positives) → the empirical risk, a differentiable scalar."""
+HALF_PRECISION = ("pde", "wd", "mle")
+"""Risks that have kernels for a GPU's tensor cores; they draw nothing, so steps can be replayed."""
 
-RISKS: Mapping[str, Callable[..., Tensor]] = {
-    "pde": fused.pde_risk,
-    "wd": fused.wd_risk,
-    "mle": fused.mle_risk,
+
+def _pairwise(sampler: Sampler) -> Callable[[Settings], Risk]:
+    return lambda settings: in_blocks(
+        partial(pairwise_risk, sampler=sampler, negatives=settings.negatives)
+    )
+
+
+RISKS: Mapping[str, Callable[[Settings], Risk]] = {
+    "pde": lambda settings: partial(fused.pde_risk, workspace=fused.Workspace()),
+    "wd": lambda settings: partial(fused.wd_risk, workspace=fused.Workspace()),
+    "mle": lambda settings: partial(fused.mle_risk, workspace=fused.Workspace()),
+    "multinomial": lambda settings: in_blocks(multinomial_risk),
+    **{f"pairwise-{name}": _pairwise(sampler) for name, sampler in SAMPLERS.items()},
+    "ratio": lambda settings: in_blocks(partial(ratio_risk, bound=settings.ratio_bound)),
+    "squared": lambda settings: partial(squared_risk, unobserved_weight=settings.unobserved_weight),
+    "irgan": lambda settings: in_blocks(irgan_risk),
+    "irwgan": lambda settings: in_blocks(irwgan_risk),
 }
 
 
-def risk_for(hardware: Hardware, name: str) -> Risk:
+def risk_for(hardware: Hardware, name: str, settings: Settings) -> Risk:
     """The risk of that name in the form that is fastest there, with memory of its own."""
     if not hardware.half:
-        return partial(RISKS[name], workspace=fused.Workspace())
+        return RISKS[name](settings)
     from densirank.risks import tensor_cores
 
     return {
@@ -32,4 +51,4 @@ def risk_for(hardware: Hardware, name: str) -> Risk:
     }[name]
 
 
-__all__ = ["RISKS", "Positives", "Risk", "risk_for"]
+__all__ = ["HALF_PRECISION", "RISKS", "Positives", "Risk", "risk_for"]

@@ -19,7 +19,7 @@ def pde_risk(user_vectors: Tensor, item_vectors: Tensor, positives: Positives) -
     """
     scores = user_vectors @ item_vectors[: positives.n_candidates].T  # (users, candidates)
     expected = (torch.softmax(scores, dim=1) * scores).sum(dim=1)
-    return (expected - _mean_positive_score(user_vectors, item_vectors, positives)).mean()
+    return (expected - positives.mean(positives.scores(user_vectors, item_vectors))).mean()
 
 
 def wd_risk(user_vectors: Tensor, item_vectors: Tensor, positives: Positives) -> Tensor:
@@ -33,23 +33,22 @@ def wd_risk(user_vectors: Tensor, item_vectors: Tensor, positives: Positives) ->
     unobserved_scores = scores.masked_fill(observed & ~empty, -torch.inf)
     density = torch.softmax(unobserved_scores, dim=1).masked_fill(observed, 0)
     expected = (density * scores).sum(dim=1)
-    return (expected - _mean_positive_score(user_vectors, item_vectors, positives)).mean()
+    return (expected - positives.mean(positives.scores(user_vectors, item_vectors))).mean()
 
 
 def mle_risk(user_vectors: Tensor, item_vectors: Tensor, positives: Positives) -> Tensor:
     """Plain softmax maximum likelihood, without the KLD penalty: −Ê₊[f] + log Σ_{I_B} exp f."""
     scores = user_vectors @ item_vectors[: positives.n_candidates].T  # (users, candidates)
     log_partition = torch.logsumexp(scores, dim=1)
-    return (log_partition - _mean_positive_score(user_vectors, item_vectors, positives)).mean()
+    return (log_partition - positives.mean(positives.scores(user_vectors, item_vectors))).mean()
 
 
-def _mean_positive_score(
-    user_vectors: Tensor, item_vectors: Tensor, positives: Positives
-) -> Tensor:
-    """Ê₊[f_u(i)] of each user, (users,)."""
-    scores = (user_vectors[positives.row_of_entry] * item_vectors[positives.columns]).sum(dim=1)
-    sums = scores.new_zeros(len(positives)).index_add(0, positives.row_of_entry, scores)
-    return sums / positives.counts
+def multinomial_risk(user_vectors: Tensor, item_vectors: Tensor, positives: Positives) -> Tensor:
+    """Mult-VAE's likelihood (Liang et al. 2018): each positive counts once, not each user."""
+    scores = user_vectors @ item_vectors[: positives.n_candidates].T  # (users, candidates)
+    log_partition = torch.logsumexp(scores, dim=1)
+    own = positives.mean(positives.scores(user_vectors, item_vectors))
+    return (positives.counts * (log_partition - own)).mean()
 
 
 def _observed(positives: Positives, scores: Tensor) -> Tensor:

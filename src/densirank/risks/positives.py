@@ -26,6 +26,34 @@ class Positives(Rows):
 
     n_candidates: int | Tensor
     all_are_candidates: bool = False  # promised by who knows, so that a GPU need not be asked
+    seed: int = 0  # of what a risk draws
+    n_batch_entries: int | None = None  # positives of the whole batch, where this is a part of one
+
+    def some(self, start: int, stop: int) -> Positives:
+        """Those of the users ``start`` to ``stop``, for a risk that takes a batch in parts."""
+        first, last = self.indptr[[start, stop]].tolist()
+        return Positives(
+            self.indptr[start : stop + 1] - first,
+            self.columns[first:last],
+            self.n_candidates,
+            self.all_are_candidates,
+            self.seed + start,
+            self.batch_entries,
+        )
+
+    @property
+    def batch_entries(self) -> int:
+        """How many positives the batch has, also where this is a part of it."""
+        return len(self.columns) if self.n_batch_entries is None else self.n_batch_entries
+
+    def are_own(self, items: Tensor) -> Tensor:
+        """Whether items (users, count) are positives of the user in whose row they stand."""
+        width = int(torch.maximum(self.columns.max(), items.max())) + 1
+        own = (self.row_of_entry * width + self.columns).sort().values
+        rows = torch.arange(len(self), device=items.device).unsqueeze(1)
+        wanted = rows * width + items
+        places = torch.searchsorted(own, wanted).clamp_(max=len(own) - 1)
+        return own[places] == wanted
 
     def among_candidates(self) -> tuple[Tensor, Tensor]:
         """(rows, columns) of the positives that are candidates: I_B ∩ I_u⁺, in order of rows."""
@@ -33,6 +61,18 @@ class Positives(Rows):
             return self.row_of_entry, self.columns
         inside = self.columns < self.n_candidates
         return self.row_of_entry[inside], self.columns[inside]
+
+    def scores(self, user_vectors: Tensor, item_vectors: Tensor) -> Tensor:
+        """f_u(i) of every positive, (entries,)."""
+        return (user_vectors[self.row_of_entry] * item_vectors[self.columns]).sum(dim=1)
+
+    def mean(self, values: Tensor, weights: Tensor | None = None) -> Tensor:
+        """Ê₊ of values of the entries, (users,); with weights, normalised by their sum."""
+        zeros = values.new_zeros(len(self))
+        if weights is None:
+            return zeros.index_add(0, self.row_of_entry, values) / self.counts
+        sums = zeros.index_add(0, self.row_of_entry, weights * values)
+        return sums / zeros.index_add(0, self.row_of_entry, weights)
 
     def averaging(self, n_items: int, dtype: torch.dtype) -> Tensor:
         """The sparse (users, items) matrix that takes Ê₊: 1 / |I_u⁺| at each positive."""

@@ -21,6 +21,7 @@ class Draw:
 
     users: Tensor  # (users,) indices of U_B
     sample: Tensor | None  # (candidates,) indices of I_B where it is a uniform sample
+    seed: int  # of whatever a model or a risk draws
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,11 @@ class Batch:
     def candidates(self) -> Tensor:
         """The indices of I_B."""
         return self.items[: self.positives.n_candidates]
+
+    @property
+    def seed(self) -> int:
+        """Where a model's or a risk's own chance comes from."""
+        return self.positives.seed
 
 
 class BatchSampler:
@@ -76,10 +82,11 @@ class BatchSampler:
             order = torch.randperm(len(self._active), generator=self._generator(0, epoch))
             self._epoch, self._shuffled = epoch, self._active[order.to(self._device)]
         users = self._shuffled[turn * self._size : (turn + 1) * self._size]
+        seed = self._mixed(2, iteration)
         if self._sample_size is None:
-            return Draw(users, None)
+            return Draw(users, None, seed)
         order = torch.randperm(self._n_items, generator=self._generator(1, iteration))
-        return Draw(users, order[: self._sample_size].to(self._device))
+        return Draw(users, order[: self._sample_size].to(self._device), seed)
 
     def arrange(self, draw: Draw) -> Batch:
         """Number the batch's items, candidates first, and say which of them are whose positives."""
@@ -99,7 +106,9 @@ class BatchSampler:
             outside = torch.unique(rows.columns[place[rows.columns] < 0])
             place[outside] = torch.arange(len(outside), device=self._device) + n_candidates
             items = torch.cat([candidates, outside])
-        positives = Positives(rows.indptr, place[rows.columns], n_candidates, all_are_candidates)
+        positives = Positives(
+            rows.indptr, place[rows.columns], n_candidates, all_are_candidates, draw.seed
+        )
         return Batch(draw.users, items, positives)
 
     def arrange_padded(self, draw: Draw) -> Batch:
@@ -142,9 +151,12 @@ class BatchSampler:
         return torch.tensor(self._n_items, dtype=torch.int32, device=self._device)
 
     def _generator(self, stream: int, number: int) -> torch.Generator:
-        """Randomness that depends on nothing but the seed, what it is for, and which one it is."""
+        return torch.Generator().manual_seed(self._mixed(stream, number))
+
+    def _mixed(self, stream: int, number: int) -> int:
+        """A seed that depends on nothing but ours, what it is for, and which one it is."""
         mixed = np.random.SeedSequence((self._seed, stream, number)).generate_state(1, np.uint64)
-        return torch.Generator().manual_seed(int(mixed[0] >> 1))
+        return int(mixed[0] >> 1)
 
 
 def _in_groups(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from densirank.gather import distinct_rows
 from densirank.hardware import Hardware
 from densirank.models import Model
 from densirank.risks import Risk
@@ -57,12 +56,8 @@ def step(
 ) -> Tensor:
     """One update, Eq. (pde-obj), and the clipping of Section 3.4 after it."""
     optimiser.zero_grad()
-    user_vectors, item_vectors = model.vectors()
-    loss = risk(
-        distinct_rows(user_vectors, batch.users),
-        distinct_rows(item_vectors, batch.items),
-        batch.positives,
-    )
+    user_vectors, item_vectors = model.batch_vectors(batch.users, batch.items, batch.seed)
+    loss = risk(user_vectors, item_vectors, batch.positives)
     penalty = model.regularised(batch.users, batch.items, batch.positives.n_candidates)
     loss = loss + settings.l2 * penalty
     loss.backward()  # type: ignore[no-untyped-call]
@@ -93,7 +88,8 @@ class ReplayedSteps:
     """The same step, recorded once as a CUDA graph: afterwards a step is one launch.
 
     A recording reads its inputs from fixed places. So what chance decided about a batch is copied
-    there, and everything else, from the positives to the clipping, happens on the device.
+    there, and everything else, from the positives to the clipping, happens on the device. Models
+    and risks that draw numbers of their own would draw the same ones at each replay.
     """
 
     def __init__(
@@ -111,7 +107,7 @@ class ReplayedSteps:
         self._warm_ups = 0
         drawn = batches.draw(0)
         self._draw = Draw(
-            drawn.users.clone(), None if drawn.sample is None else drawn.sample.clone()
+            drawn.users.clone(), None if drawn.sample is None else drawn.sample.clone(), drawn.seed
         )
         self._loss = torch.zeros((), device=drawn.users.device)
 

@@ -1,0 +1,74 @@
+"""NGCF (Wang et al. 2019): messages between neighbours, transformed and made non-linear."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import leaky_relu, normalize
+
+from densirank.data.interactions import Interactions
+from densirank.hardware import Hardware
+from densirank.models.base import Factorisation, dropped
+from densirank.models.lightgcn import Propagation, self_adjoint
+
+SLOPE = 0.2
+"""Of the leaky ReLU below zero."""
+
+
+class NGCF(Factorisation):
+    """Vectors of all layers, one after the other, each normalised: e = [e⁽⁰⁾, e⁽¹⁾, …, e⁽ᴷ⁾].
+
+    A layer adds what neighbours say, LeakyReLU((Â + I) E W₁), and how it agrees with what the
+    node is, LeakyReLU((Â E ⊙ E) W₂); of both, a share of the numbers is dropped while training.
+    """
+
+    def __init__(
+        self,
+        data: Interactions,
+        layers: int,
+        dim: int,
+        dropout: float,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__(data.n_users, data.n_items, dim, generator)
+        self._graph = Propagation(data, 1)
+        self._dropout = dropout
+        shape = (layers, dim, dim)
+        self.sum_weights = nn.Parameter(torch.randn(shape, generator=generator) / dim**0.5)
+        self.sum_biases = nn.Parameter(torch.zeros(layers, dim))
+        self.product_weights = nn.Parameter(torch.randn(shape, generator=generator) / dim**0.5)
+        self.product_biases = nn.Parameter(torch.zeros(layers, dim))
+
+    def prepare(self, hardware: Hardware) -> Self:
+        self._graph.to(hardware.device)
+        return super().prepare(hardware)
+
+    def vectors(self) -> tuple[Tensor, Tensor]:
+        return self._all_layers(None)
+
+    def batch_vectors(self, users: Tensor, items: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+        chance = torch.Generator(users.device).manual_seed(seed)
+        user_vectors, item_vectors = self._all_layers(chance)
+        return user_vectors[users], item_vectors[items]
+
+    def _all_layers(self, chance: torch.Generator | None) -> tuple[Tensor, Tensor]:
+        counts = [len(self.user_table), len(self.item_table)]
+        nodes = torch.cat([self.user_table, self.item_table])
+        layers = [nodes]
+        weights = zip(
+            self.sum_weights,
+            self.sum_biases,
+            self.product_weights,
+            self.product_biases,
+            strict=True,
+        )
+        for sum_weight, sum_bias, product_weight, product_bias in weights:
+            heard = torch.cat(self_adjoint(self._graph.hop, *torch.split(nodes, counts)))
+            summed = leaky_relu((heard + nodes) @ sum_weight + sum_bias, SLOPE)
+            agreed = leaky_relu((heard * nodes) @ product_weight + product_bias, SLOPE)
+            nodes = dropped(summed + agreed, self._dropout, chance)
+            layers.append(normalize(nodes, dim=1))
+        users, items = torch.split(torch.cat(layers, dim=1), counts)
+        return users, items

@@ -1,0 +1,48 @@
+"""Dense risks of any batch in bounded memory: some users at a time, gradients on the way.
+
+A risk that is written densely, as a mean over users, makes something of size users × candidates.
+Taken over a part of the users and differentiated there and then, it never holds more than the
+part.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from densirank.risks.gradient import differentiable
+from densirank.risks.kind import Risk
+from densirank.risks.positives import Positives
+
+BLOCK_BYTES = {"cpu": 32 << 20, "cuda": 512 << 20}
+"""Bytes of the scores of one part; a dense risk holds about ten tensors of that size."""
+
+
+def in_blocks(risk: Risk) -> Risk:
+    """The same risk, a part of the users at a time."""
+
+    def blocked(user_vectors: Tensor, item_vectors: Tensor, positives: Positives) -> Tensor:
+        def compute(users: Tensor, items: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            loss = users.new_zeros(())
+            user_gradients, item_gradient = [], torch.zeros_like(items)
+            rows = _rows_per_block(positives, users)
+            for start in range(0, len(users), rows):
+                part = positives.some(start, min(start + rows, len(users)))
+                own = users[start : start + rows].detach().requires_grad_()
+                all_items = items.detach().requires_grad_()
+                with torch.enable_grad():
+                    share = risk(own, all_items, part) * (len(part) / len(users))
+                by_user, by_item = torch.autograd.grad(share, (own, all_items))
+                loss += share.detach()
+                user_gradients.append(by_user)
+                item_gradient += by_item
+            return loss, torch.cat(user_gradients), item_gradient
+
+        return differentiable(compute, user_vectors, item_vectors)
+
+    return blocked
+
+
+def _rows_per_block(positives: Positives, like: Tensor) -> int:
+    row_bytes = max(1, int(positives.n_candidates)) * like.element_size()
+    return max(1, BLOCK_BYTES[like.device.type] // row_bytes)

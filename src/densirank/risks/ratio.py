@@ -1,0 +1,33 @@
+"""The ranking uLSIF risk of DREGN-CF (Togashi et al. 2021b): a density ratio fitted by squares.
+
+r_u(i) = softplus(f_u(i)) estimates p(i|u, +) / p(i). Every mean below is weighted by r or 1/r,
+normalised by its own weights, and the weights are not differentiated.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from densirank.risks.positives import Positives
+
+
+def ratio_risk(
+    user_vectors: Tensor, item_vectors: Tensor, positives: Positives, bound: float
+) -> Tensor:
+    """−M₁(r) + π_u (M₁(r²) − M₂(r²)) + c + max(0, ½ M_B(r²) − c), c = M₁(r²) / (2 · bound).
+
+    M₁ and M₂ are over the positives, weighted by 1/r and r, M_B over the candidates, weighted by
+    r. The maximum keeps the estimate of a square from becoming negative, with c as what the
+    positives contribute to it at least while r is below its bound.
+    """
+    own = softplus(positives.scores(user_vectors, item_vectors))
+    every = softplus(user_vectors @ item_vectors[: positives.n_candidates].T)
+    weights = own.detach()
+    mean, square = positives.mean(own, 1 / weights), positives.mean(own.square(), 1 / weights)
+    prior = positives.counts / positives.batch_entries
+    correction = square / (2 * bound)
+    of_candidates = (every.detach() * every.square()).sum(dim=1) / every.detach().sum(dim=1)
+    rest = (of_candidates / 2 - correction).clamp(min=0)
+    variance = square - positives.mean(own.square(), weights)
+    return (-mean + prior * variance + correction + rest).mean()

@@ -45,7 +45,7 @@ def beginning(
         settings=settings.to_json(),
         train_fingerprint=train.fingerprint,
         versions=versions(),
-        hardware=hardware(device, settings.dim),
+        hardware=hardware(device, method, settings.dim),
     )
 
 

@@ -89,6 +89,8 @@ def paper(
         if not as_json:
             for sheet in one.sheets:
                 wide.print(sheet.rich())
+        if not one.sheets and not one.files:
+            err.print(f"{name}: there are no records to draw it from yet.")
         files = one.files + (one.write(out_dir, name) if out_dir is not None else [])
         if files:
             err.print(f"{name}: written to {', '.join(map(str, files))}", soft_wrap=True)

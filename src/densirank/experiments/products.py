@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from densirank.atomic import written_atomically
+from densirank.experiments.figures import (
+    Series,
+    curves,
+    draw_efficiency,
+    draw_sensitivity,
+    sensitivities,
+)
 from densirank.experiments.records import Records
 from densirank.experiments.rows import TABLES, ResultTable
 from densirank.experiments.sheets import Sheet
+from densirank.experiments.significance_table import compared_pairs, sheet_of_pairs
+from densirank.experiments.statements import FAMILIES
 from densirank.experiments.tables import lines_of, sheet_of
 
 
@@ -56,10 +65,51 @@ def result_table(table: ResultTable, asked: Request) -> Shown:
     }
     return Shown(
         [line.to_json() for of_set in lines.values() for line in of_set],
-        [sheet_of(table, dataset, of_set, asked.quick) for dataset, of_set in lines.items()],
+        [
+            sheet_of(table, dataset, of_set, asked.quick)
+            for dataset, of_set in lines.items()
+            if of_set
+        ],
     )
+
+
+def significance(asked: Request) -> Shown:
+    """The comparisons that the paper's text makes, a sheet for each table and data set."""
+    data: list[dict[str, Any]] = []
+    sheets: list[Sheet] = []
+    for family in FAMILIES.values():
+        for dataset in asked.datasets:
+            pairs, tested = compared_pairs(
+                family, asked.records, dataset, asked.methods, asked.quick
+            )
+            data += [pair.to_json() for pair in pairs]
+            if pairs:
+                sheets.append(sheet_of_pairs(family, dataset, pairs, tested))
+    return Shown(data, sheets)
+
+
+def efficiency(asked: Request) -> Shown:
+    """How fast methods learn."""
+    series = curves(asked.records, asked.datasets, asked.methods)
+    return _pictured(series, draw_efficiency, asked)
+
+
+def sensitivity(asked: Request) -> Shown:
+    """How much n̄ matters."""
+    series = sensitivities(asked.records, asked.datasets, asked.methods)
+    return _pictured(series, draw_sensitivity, asked)
+
+
+def _pictured(
+    series: list[Series], draw: Callable[[list[Series], Path], list[Path]], asked: Request
+) -> Shown:
+    files = draw(series, asked.pictures) if series else []
+    return Shown([asdict(one) for one in series], files=files)
 
 
 MAKERS: Mapping[str, Callable[[Request], Shown]] = {
     **{name: partial(result_table, table) for name, table in TABLES.items()},
+    "significance": significance,
+    "figure-efficiency": efficiency,
+    "figure-sensitivity": sensitivity,
 }

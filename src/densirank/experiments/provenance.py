@@ -12,6 +12,8 @@ import torch
 
 from densirank._version import __version__
 from densirank.hardware import resolve_hardware
+from densirank.methods import method_named
+from densirank.risks import HALF_PRECISION
 
 
 def versions() -> dict[str, Any]:
@@ -25,9 +27,10 @@ def versions() -> dict[str, Any]:
     }
 
 
-def hardware(device: str, dim: int) -> dict[str, Any]:
+def hardware(device: str, method: str, dim: int) -> dict[str, Any]:
     """What it was computed on, and in which precision."""
-    where = resolve_hardware(device, "auto", dim)
+    has_kernels = method_named(method).risk in HALF_PRECISION
+    where = resolve_hardware(device, "auto", dim, has_kernels)
     return {
         "device": where.device.type,
         "gpu": torch.cuda.get_device_name() if where.device.type == "cuda" else None,

@@ -139,7 +139,8 @@ def _compared(ours: Spread | None, published: float | None) -> tuple[str, str, s
 def figure(value: float, sign: str = "") -> str:
     """Four digits without the zero before the point, which all of them would have.
 
-    >>> figure(0.18594), figure(-0.0012, "+")
-    ('.1859', '-.0012')
+    >>> figure(0.18594), figure(-0.0012, "+"), figure(-0.00001, "+")
+    ('.1859', '-.0012', '+.0000')
     """
-    return f"{value:{sign}.4f}".replace("0.", ".", 1)
+    rounded = round(value, 4) + 0.0  # which makes a negative zero a plain one
+    return f"{rounded:{sign}.4f}".replace("0.", ".", 1)

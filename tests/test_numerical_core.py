@@ -11,7 +11,7 @@ import sys
 
 class Blocked:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {"polars", "typer", "rich", "safetensors"}:
+        if name.split(".")[0] in {"polars", "typer", "rich", "safetensors", "optuna", "matplotlib"}:
             raise ModuleNotFoundError(f"{name} is not on this machine", name=name)
 
 sys.meta_path.insert(0, Blocked())
@@ -21,10 +21,14 @@ train = densirank.read(Path(sys.argv[1]))
 ranker = densirank.Ranker(dim=4, iterations=3, validate_every=1, device="cpu").fit(train, 0.5)
 metrics = ranker.evaluate(densirank.read([(0, 4)]))
 assert metrics["users"] == 1, metrics
+
+from densirank.tuning import tune
+study = tune(train, "wd-mf", {"dim": [2, 4]}, grid=True, settings={"iterations": 3}, device="cpu")
+assert len(study.trials) == 2, study
 """
 
 
-def test_read_fit_validate_and_evaluate_without_anything_else(tmp_path: Path) -> None:
+def test_read_fit_validate_evaluate_and_tune_without_anything_else(tmp_path: Path) -> None:
     text = tmp_path / "train.txt"
     text.write_text("0 0 1 2\n1 1 2 3\n2 4 0\n")
     done = subprocess.run(

@@ -4,24 +4,45 @@ from __future__ import annotations
 
 import json
 import sys
-import tomllib
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from densirank import METHODS, Interactions, Ranker, __version__, load, read
+from densirank import METHODS, Interactions, Ranker, __version__, load
 from densirank.atomic import written_atomically
-from densirank.data.catalogue import PUBLIC_SETS, load_public
 from densirank.errors import DensirankError, InputError, TrainingError
 from densirank.experiments.command import paper
+from densirank.options import (
+    INTERRUPTED,
+    DataArgument,
+    DataDirOption,
+    DeviceOption,
+    FormatOption,
+    ItemColumn,
+    JsonOption,
+    MethodOption,
+    ModelFolder,
+    OrderedOption,
+    PrecisionOption,
+    SeedOption,
+    SettingOption,
+    Source,
+    TimestampColumn,
+    UserColumn,
+    ValidSplitOption,
+    WeightColumn,
+    choice,
+    err,
+    out,
+    settings_from,
+    training_source,
+)
 from densirank.progress import ProgressBar
-from densirank.settings import KEYS, SettingOverrides, parse_settings
 from densirank.storage import CHECKPOINT, MANIFEST, TRAINING_LOG, prepare_folder
-from densirank.terminal import INTERRUPTED, DataDirOption, DeviceOption, JsonOption, err, out
 from densirank.training.callbacks import JsonLines
+from densirank.tuning.command import tune
 
 app = typer.Typer(
     name="densirank",
@@ -32,42 +53,12 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-SettingOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help=f"Change a setting: {', '.join(KEYS)}."),
-]
-UserColumn = Annotated[str | None, typer.Option(help="Name of the user column.")]
-ItemColumn = Annotated[str | None, typer.Option(help="Name of the item column.")]
-TimestampColumn = Annotated[str | None, typer.Option(help="Name of the timestamp column.")]
-WeightColumn = Annotated[str | None, typer.Option(help="Name of the weight column.")]
-FormatOption = Annotated[
-    str | None,
-    typer.Option(help="text, csv, tsv, parquet, jsonl or inter, whatever the file's name says."),
-]
-ModelFolder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a fitted model.")]
-
-
-@dataclass(frozen=True)
-class Source:
-    """How the files of one command are to be read."""
-
-    data_dir: Path | None
-    options: dict[str, Any]
-
-    def interactions(self, source: str, part: Literal["train", "test"]) -> Interactions:
-        """A file, or the part of a named public set that the command is about."""
-        if source in PUBLIC_SETS and not Path(source).exists():
-            return load_public(source, part, self.data_dir)
-        return read(source, allow_empty_users=part == "test", **self.options)
-
 
 @app.command()
 def fit(
-    train: Annotated[
-        str, typer.Argument(metavar="TRAIN", help="A file of interactions, or a public set's name.")
-    ],
+    train: DataArgument,
     out_dir: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the model.")],
-    method: Annotated[str, typer.Option(help="See 'densirank methods'.")] = "wd-lgcn",
+    method: MethodOption = "wd-lgcn",
     valid: Annotated[
         str | None,
         typer.Option(
@@ -75,28 +66,18 @@ def fit(
             help="Stop early on nDCG@20 of this share of each user's items, or of this file.",
         ),
     ] = None,
-    valid_split: Annotated[
-        str | None,
-        typer.Option(
-            metavar="last|random",
-            help="Which items are held out. Default: the last ones where an order is known.",
-        ),
-    ] = None,
+    valid_split: ValidSplitOption = None,
     settings: SettingOption = None,
     config: Annotated[
         Path | None, typer.Option(metavar="FILE.toml", help="Settings as a TOML file.")
     ] = None,
     device: DeviceOption = "auto",
-    precision: Annotated[
-        str, typer.Option(help="auto, half or float32: half is for a GPU's tensor cores.")
-    ] = "auto",
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same result (on a CPU).")] = 0,
+    precision: PrecisionOption = "auto",
+    seed: SeedOption = 0,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue an interrupted run in the same folder.")
     ] = False,
-    ordered: Annotated[
-        bool, typer.Option("--ordered", help="The rows of TRAIN stand in order of time.")
-    ] = False,
+    ordered: OrderedOption = False,
     user_column: UserColumn = None,
     item_column: ItemColumn = None,
     timestamp_column: TimestampColumn = None,
@@ -111,18 +92,16 @@ def fit(
 
     Reads CSV, TSV, Parquet, JSON lines, RecBole .inter and the text form 'user item item …'.
     """
-    source = Source(
+    source = training_source(
         data_dir,
-        {
-            "user_column": user_column,
-            "item_column": item_column,
-            "timestamp_column": timestamp_column,
-            "weight_column": weight_column,
-            "format": format,
-            "ordered": True if ordered else None,
-        },
+        user_column=user_column,
+        item_column=item_column,
+        timestamp_column=timestamp_column,
+        weight_column=weight_column,
+        format=format,
+        ordered=ordered,
     )
-    chosen = _settings(config, settings or [])
+    chosen = settings_from(config, settings or [])
     ranker = Ranker(method, seed=seed, device=device, precision=precision, **chosen)
     data = source.interactions(train, "train")
     held_out = _validation(valid, source)
@@ -140,7 +119,7 @@ def fit(
         ranker.fit(
             data,
             held_out,
-            valid_split=_choice("--valid-split", valid_split, ("last", "random")),
+            valid_split=choice("--valid-split", valid_split, ("last", "random")),
             callbacks=[bar, JsonLines(out_dir / TRAINING_LOG)],
             checkpoint=out_dir / CHECKPOINT,
             checkpoint_seconds=checkpoint_every,
@@ -156,12 +135,14 @@ def fit(
     err.print(_fit_summary(ranker, out_dir))
 
 
+app.command()(tune)
+app.command()(paper)
+
+
 @app.command()
 def evaluate(
     model: ModelFolder,
-    test: Annotated[
-        str, typer.Argument(metavar="TEST", help="A file of interactions, or a public set's name.")
-    ],
+    test: DataArgument,
     k: Annotated[int, typer.Option("-k", min=1, help="Length of the lists.")] = 20,
     as_json: JsonOption = False,
     user_column: UserColumn = None,
@@ -276,27 +257,6 @@ def doctor() -> None:
         raise typer.Exit(1)
 
 
-app.command()(paper)
-
-
-def _settings(config: Path | None, assignments: list[str]) -> SettingOverrides:
-    """The config file's settings with those of ``--set`` on top."""
-    texts: dict[str, object] = {}
-    if config is not None:
-        try:
-            texts |= tomllib.loads(config.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise InputError(f"{config} cannot be read: {error.strerror}") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InputError(f"{config} is not a TOML file: {error}") from error
-    for assignment in assignments:
-        key, equals, value = assignment.partition("=")
-        if not equals:
-            raise InputError(f"--set takes KEY=VALUE, not {assignment!r}")
-        texts[key.strip()] = value.strip()
-    return parse_settings(texts)
-
-
 def _validation(valid: str | None, source: Source) -> float | Interactions | None:
     """A fraction where the text is a number, otherwise the interactions of that file."""
     if valid is None:
@@ -308,12 +268,6 @@ def _validation(valid: str | None, source: Source) -> float | Interactions | Non
     if not 0 < fraction < 1:
         raise InputError(f"--valid takes a fraction between 0 and 1 or a file, not {valid}")
     return fraction
-
-
-def _choice(option: str, value: str | None, choices: tuple[str, ...]) -> Any:
-    if value is not None and value not in choices:
-        raise InputError(f"{option} is {' or '.join(choices)}, not {value!r}")
-    return value
 
 
 def _fit_summary(ranker: Ranker, folder: Path) -> str:

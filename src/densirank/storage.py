@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,7 +33,7 @@ FORMAT_VERSION = 1
 MANIFEST = "model.json"
 CHECKPOINT = "checkpoint.safetensors"
 TRAINING_LOG = "training.jsonl"
-_OWN_FILES = {MANIFEST, CHECKPOINT, TRAINING_LOG}
+_OWN_FILES = frozenset({MANIFEST, CHECKPOINT, TRAINING_LOG})
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,14 @@ class StoredModel:
     training: dict[str, Any] = field(default_factory=dict)
 
 
-def prepare_folder(folder: Path) -> None:
+def prepare_folder(folder: Path, own: Set[str] = _OWN_FILES, what: str = "model") -> None:
     """Make the folder a model will go to, or refuse one that holds something else."""
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file; a folder for the model was expected")
+        raise InputError(f"{folder} is a file; a folder for the {what} was expected")
     if folder.is_dir():
         names = {entry.name for entry in folder.iterdir()}
-        if names and not names & _OWN_FILES:
-            raise InputError(f"{folder} is not empty and holds no model; choose another folder")
+        if names and not names & own:
+            raise InputError(f"{folder} is not empty and holds no {what}; choose another folder")
     folder.mkdir(parents=True, exist_ok=True)
 
 

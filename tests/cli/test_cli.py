@@ -184,7 +184,7 @@ def test_methods_and_doctor() -> None:
 
 def test_every_command_explains_itself() -> None:
     runner = CliRunner()
-    commands = ("fit", "evaluate", "recommend", "similar", "methods", "doctor")
+    commands = ("fit", "tune", "evaluate", "recommend", "similar", "methods", "doctor")
     for words in ([], *([command] for command in commands)):
         result = runner.invoke(app, [*words, "--help"])
         assert result.exit_code == 0
@@ -278,6 +278,13 @@ def test_bad_training_files_are_refused_and_nothing_is_written(
         (["fit", "{t}", "--out", "{t}"], "is a file"),
         (["fit", "nowhere.txt", "--out", "{d}"], "nowhere.txt"),
         (["fit", "{m}", "--out", "{d}"], "is a folder"),
+        (["tune", "{t}", "--out", "{t}", "--grid"], "a folder for the search was expected"),
+        (["tune", "{t}", "--out", "{m}", "--grid"], "holds no search"),
+        (["tune", "{t}", "--out", "{d}", "--space", "none.toml"], "none.toml cannot be read"),
+        (["tune", "{t}", "--out", "{d}", "--set", "l2"], "--set takes KEY=VALUE"),
+        (["tune", "{t}", "--out", "{d}", "--valid-split", "first"], "last or random"),
+        (["tune", "{t}", "--out", "{d}", "--method", "popularity"], "no setting left to search"),
+        (["tune", "nowhere.txt", "--out", "{d}"], "nowhere.txt"),
         (["evaluate", "{m}", "nowhere.txt"], "nowhere.txt"),
         (["evaluate", "nowhere", "{t}"], "there is no folder nowhere"),
         (["recommend", "{m}"], "either --user ID"),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from densirank import Ranker
+from densirank import Ranker, tuning
 from densirank.data.interactions import Interactions
 from densirank.data.splitting import split_last_fraction
 from densirank.errors import TrainingError
@@ -19,38 +19,45 @@ from densirank.experiments.choosing import beginning, choose
 from densirank.experiments.grids import GRIDS
 from densirank.experiments.records import SearchRecord
 from densirank.experiments.rows import TABLES
+from densirank.methods import Method
 from densirank.settings import Settings
 
 Landscape = Callable[[Settings], float]
 STAGES = ({"max_norm": (1.0, 2.0, 3.0, None)}, {"l2": (0.1, 0.2), "learning_rate": (0.3, 0.4)})
 
 
-class FakeRanker:
-    """Learns nothing: how good it is, is a function of its settings."""
+class FakeFits:
+    """Fits nothing: how good a trial is, is a function of its settings."""
 
     landscape: Landscape
-    fits: list[tuple[Interactions, Interactions]]
+    made: list[tuple[Interactions, Interactions]]
 
-    def __init__(self, method: str, *, seed: int, device: str, **settings: Any) -> None:
-        self.settings = Settings(**settings)
+    def __init__(
+        self,
+        method: Method,
+        fixed: dict[str, Any],
+        train: Interactions,
+        held_out: Interactions,
+        *options: object,
+    ) -> None:
+        self.fixed, self.parts = fixed, (train, held_out)
 
-    def fit(self, train: Interactions, valid: Interactions, **options: Any) -> None:
-        self.fits.append((train, valid))
-        quality = type(self).landscape(self.settings)
-        if math.isnan(quality):
-            raise TrainingError("no longer finite")
-        self.training_ = {"best_validation_ndcg@20": quality, "best_iteration": 30}
+    def __call__(self, number: int, setting: dict[str, Any], earlier: object) -> tuning.Trial:
+        self.made.append(self.parts)
+        quality = type(self).landscape(Settings(**(self.fixed | setting)))
+        status = "diverged" if math.isnan(quality) else "finished"
+        return tuning.Trial(number, setting, status, quality, 30, 40, 1.0)  # type: ignore[arg-type]
 
 
 @pytest.fixture
 def landscape(monkeypatch: pytest.MonkeyPatch) -> Callable[[Landscape], list[Any]]:
-    """Puts a landscape in the place of training; gives the list of what is fitted."""
+    """Puts a landscape in the place of fits; gives the list of those that are made."""
 
     def put(function: Landscape) -> list[Any]:
-        FakeRanker.landscape = staticmethod(function)
-        FakeRanker.fits = []
-        monkeypatch.setattr(choosing, "Ranker", FakeRanker)
-        return FakeRanker.fits
+        FakeFits.landscape = staticmethod(function)
+        FakeFits.made = []
+        monkeypatch.setattr(choosing, "Fits", FakeFits)
+        return FakeFits.made
 
     return put
 
@@ -88,11 +95,20 @@ def test_the_start_is_kept_if_nothing_is_better(
     assert record.chosen == 0
 
 
+def test_whatever_can_be_trained_is_better_than_what_cannot(
+    train: Interactions, landscape: Callable[[Landscape], list[Any]]
+) -> None:
+    landscape(lambda settings: 0.0 if settings.max_norm == 2.0 else math.nan)
+    record = choose(train, begun(train), STAGES[:1], device="cpu")
+    assert record.chosen is not None
+    assert record.trials[record.chosen].varied == {"max_norm": 2.0}
+
+
 def test_where_nothing_can_be_trained_nothing_is_chosen(
     train: Interactions, landscape: Callable[[Landscape], list[Any]]
 ) -> None:
     landscape(lambda settings: math.nan)
-    with pytest.raises(TrainingError, match="no setting of wd-mf works: no longer finite"):
+    with pytest.raises(TrainingError, match="no setting of wd-mf works: training diverged"):
         choose(train, begun(train), STAGES, device="cpu")
 
 
@@ -131,23 +147,6 @@ def test_the_last_fifth_of_every_training_row_is_held_out(
     wanted_fitted, wanted_held_out = split_last_fraction(train, 0.2)
     assert list(fitted.pairs()) == list(wanted_fitted.pairs())
     assert list(held_out.pairs()) == list(wanted_held_out.pairs())
-
-
-def test_an_interrupted_fit_is_no_trial(
-    train: Interactions,
-    landscape: Callable[[Landscape], list[Any]],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    landscape(hill)
-    original = FakeRanker.fit
-
-    def interrupted(self: FakeRanker, *parts: Interactions, **options: Any) -> None:
-        original(self, *parts, **options)
-        self.training_["interrupted"] = True
-
-    monkeypatch.setattr(FakeRanker, "fit", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        choose(train, begun(train), (), device="cpu")
 
 
 SHORT: dict[str, Any] = {"dim": 4, "iterations": 6, "validate_every": 2, "users_per_batch": 50}

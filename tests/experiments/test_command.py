@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -142,7 +143,6 @@ def test_time_that_runs_out_keeps_the_trial_that_was_made(
     choice = records.find(SearchRecord, "tiny", "wd-mf")
     assert choice is not None
     assert (len(choice.trials), choice.chosen) == (1, None)
-    monkeypatch.undo()
 
 
 def test_an_interruption_keeps_what_is_finished(
@@ -163,6 +163,20 @@ def test_an_interruption_keeps_what_is_finished(
     assert files(records) == [CHOICES[0], *RUNS[:2]]
 
 
+def test_an_interruption_between_two_fits_ends_the_work_too(
+    paper: Paper, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole_fit = Ranker.fit
+
+    def interrupted(self: Ranker, *arguments: Any, **options: Any) -> Ranker:
+        signal.raise_signal(signal.SIGINT)
+        return whole_fit(self, *arguments, **options)
+
+    monkeypatch.setattr(Ranker, "fit", interrupted)
+    assert paper("all", "--quick", "--run", *BOTH).exit_code == 130
+    assert files(records) == CHOICES[:1]  # with the trial that was made
+
+
 def test_what_fails_does_not_hold_up_the_rest(
     paper: Paper, records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,7 +190,7 @@ def test_what_fails_does_not_hold_up_the_rest(
     monkeypatch.setattr(Ranker, "fit", failing)
     done = paper("all", "--quick", "--run", *BOTH)
     assert done.exit_code == 1
-    assert done.stderr.count("no setting of popularity works: it does not work") == 1
+    assert done.stderr.count("no setting of popularity works: training diverged") == 1
     assert RUNS[2] in files(records)
     assert RUNS[0] not in files(records)
 
@@ -245,6 +259,7 @@ def test_all_of_it_runs_where_there_is_no_polars(
         *(f"{table}.{suffix}" for table in ("reference", "significance") for suffix in FORMS),
         *(f"{table}.{suffix}" for table in ("table1", "table2") for suffix in FORMS),
     ]
+    assert (tmp_path / "out" / "figure-efficiency.png").read_bytes().startswith(b"\x89PNG")
     assert sorted({path.split("/")[0] for path in files(records)}) == [
         *("choices", "curves", "runs", "sensitivity")
     ]

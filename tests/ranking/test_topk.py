@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy import special
 
 from densirank.csr import Rows, SparsePart
-from densirank.ranking.scores import TILE, VectorScorer
+from densirank.ranking import scores
+from densirank.ranking.scores import VectorScorer
 from densirank.ranking.topk import COPIES, Lists, rows_per_block, top_k
 
 Floats = NDArray[np.float64]
@@ -121,8 +122,11 @@ def test_a_sparse_part_is_added_to_the_dot_product() -> None:
     assert torch.equal(both.scores(users), expected[users])
 
 
-def test_products_in_tiles_equal_one_product_also_into_memory_that_is_there() -> None:
-    scorer = integer_scorer(7, 5, 2 * TILE + 3)
+def test_products_in_tiles_equal_one_product_also_into_memory_that_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(scores, "TILE", 3 * 40)
+    scorer = integer_scorer(7, 5, 2 * 40 + 3)
     users = torch.tensor([4, 0, 2])
     expected = scorer.user_vectors[users] @ scorer.item_vectors.T
     memory = torch.full((3, scorer.n_items), torch.nan)

@@ -198,6 +198,21 @@ def test_a_second_ctrl_c_is_not_swallowed() -> None:
             os.kill(os.getpid(), signal.SIGINT)
 
 
+def test_an_interruption_inside_another_passes_ctrl_c_on() -> None:
+    import os
+    import signal
+
+    usual = signal.getsignal(signal.SIGINT)
+    with Interruption() as outer:
+        with Interruption() as untouched:
+            pass
+        with Interruption() as inner:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert signal.getsignal(signal.SIGINT) is usual  # the next one raises
+        assert (outer.requested, inner.requested, untouched.requested) == (True, True, False)
+    assert signal.getsignal(signal.SIGINT) is usual
+
+
 def test_an_item_nobody_had_and_a_user_without_items_do_no_harm() -> None:
     data = replace(WORLD.train)
     empty_user = data.select(data.users != 0)

@@ -6,21 +6,21 @@ takes test data, so none can reach a choice.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 from densirank.data.interactions import Interactions
-from densirank.data.splitting import Split, validation_split
+from densirank.data.splitting import validation_split
 from densirank.errors import TrainingError
 from densirank.experiments.grids import Stage
 from densirank.experiments.provenance import hardware, versions
-from densirank.experiments.records import NDCG, K, SearchRecord, Trial
+from densirank.experiments.records import SearchRecord, Trial
 from densirank.methods import method_named
-from densirank.ranker import Ranker
+from densirank.settings import SettingOverrides
 from densirank.training.callbacks import Callback
+from densirank.tuning.search import Fits
 
 HELD_OUT = 0.2
 SEED = 0
@@ -63,7 +63,15 @@ def choose(
     Trials that ``begun`` holds already are not made again. ``keep`` gets the record after each new
     one, so that a search that breaks off can be gone on with.
     """
-    parts = validation_split(train, HELD_OUT, "last")
+    fits = Fits(
+        method_named(begun.method),
+        cast(SettingOverrides, begun.settings),
+        *validation_split(train, HELD_OUT, "last"),
+        begun.seed,
+        device,
+        "auto",
+        callbacks,
+    )
     known = begun.trials
     trials: list[Trial] = []
 
@@ -75,7 +83,7 @@ def choose(
         if trial is not None:
             trials.append(trial)
         else:
-            trials.append(_try(parts, begun, varied, device, callbacks))
+            trials.append(_try(fits, begun.settings, varied))
             keep(replace(begun, trials=list(trials)))
 
     consider(begun.settings)
@@ -94,40 +102,19 @@ def _find(trials: Sequence[Trial], varied: Mapping[str, Any]) -> Trial | None:
 
 
 def _best(trials: Sequence[Trial]) -> int:
-    """The place of the best trial, the earliest if there are several."""
-    return max(range(len(trials)), key=lambda place: trials[place].ndcg or 0.0)
+    """The place of the best trial, the earliest if there are several; a failed one is no match."""
+    ndcgs = [-1.0 if trial.ndcg is None else trial.ndcg for trial in trials]
+    return ndcgs.index(max(ndcgs))
 
 
-def _try(
-    parts: Split,
-    begun: SearchRecord,
-    varied: dict[str, Any],
-    device: str,
-    callbacks: Sequence[Callback],
-) -> Trial:
+def _try(fits: Fits, start: Mapping[str, Any], varied: dict[str, Any]) -> Trial:
     """Fit without the held-out items and see how well they are found."""
-    train_part, held_out = parts
-    settings: dict[str, Any] = begun.settings | varied
+    settings = {**start, **varied}
+    setting = dict(varied)
     if settings["decay"] > 0:  # a rate that falls to zero makes sense at its end alone
-        settings["validate_every"] = settings["iterations"]
-    started = time.perf_counter()
-    try:
-        ranker = Ranker(begun.method, seed=begun.seed, device=device, **settings)
-        ranker.fit(train_part, held_out, callbacks=callbacks)
-    except TrainingError as error:
-        return Trial(varied, None, None, _since(started), failed=str(error))
-    stop_if_interrupted(ranker)
-    ndcg = ranker.training_.get(f"best_validation_{NDCG}")
-    if ndcg is None:  # there were no steps to validate
-        ndcg = ranker.evaluate(held_out, K)[NDCG]
-    return Trial(varied, float(ndcg), ranker.training_.get("best_iteration"), _since(started))
-
-
-def _since(started: float) -> float:
-    return round(time.perf_counter() - started, 3)
-
-
-def stop_if_interrupted(ranker: Ranker) -> None:
-    """Ctrl-C ends a fit early and in order; what it left is no result."""
-    if ranker.training_.get("interrupted"):
-        raise KeyboardInterrupt
+        setting["validate_every"] = settings["iterations"]
+    tried = fits(1, setting, ())
+    seconds = round(tried.seconds, 3)
+    if tried.status != "finished":
+        return Trial(varied, None, None, seconds, failed=f"training {tried.status}")
+    return Trial(varied, tried.ndcg, tried.best_iteration, seconds)

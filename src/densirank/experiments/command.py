@@ -22,8 +22,8 @@ from densirank.experiments.records import Records
 from densirank.experiments.rows import DATASETS
 from densirank.experiments.working import PublicData, Workshop
 from densirank.methods import METHODS
+from densirank.options import INTERRUPTED, DataDirOption, DeviceOption, JsonOption, err, out
 from densirank.progress import ProgressBar
-from densirank.terminal import INTERRUPTED, DataDirOption, DeviceOption, JsonOption, err, out
 
 ALL = "all"
 RECORDS = Path("results")

@@ -12,7 +12,6 @@ from torch import Tensor
 from densirank.data.interactions import Interactions
 from densirank.evaluation.held_out import HeldOut
 from densirank.evaluation.metrics import Evaluation
-from densirank.experiments.choosing import stop_if_interrupted
 from densirank.experiments.provenance import hardware, versions
 from densirank.experiments.records import CurveRecord, K, RunRecord, SearchRecord
 from densirank.hardware import resolve_device
@@ -41,7 +40,7 @@ def run_once(
     started = time.perf_counter()
     ranker.fit(train, callbacks=callbacks)
     seconds = time.perf_counter() - started
-    stop_if_interrupted(ranker)
+    _stop_if_interrupted(ranker)
     held_out = test()
     evaluation = ranker.evaluation(held_out, K)
     record = RunRecord(
@@ -78,7 +77,7 @@ def draw_curve(
     ranker = Ranker(choice.method, seed=seed, device=device, **settings)
     after = frozenset(log_spaced(ranker.settings.iterations))
     ranker.fit(train, callbacks=callbacks, snapshots=Snapshots(after, look))
-    stop_if_interrupted(ranker)
+    _stop_if_interrupted(ranker)
     return CurveRecord(
         **_about(ranker, choice, settings), test_fingerprint=held_out.fingerprint, points=points
     )
@@ -100,6 +99,12 @@ def log_spaced(last: int, a_decade: int = 8) -> list[int]:
     """
     count = int(np.ceil(np.log10(last) * a_decade)) + 1
     return sorted({round(value) for value in np.geomspace(1, last, count)})
+
+
+def _stop_if_interrupted(ranker: Ranker) -> None:
+    """Ctrl-C ends a fit early and in order; what it left is no result."""
+    if ranker.training_.get("interrupted"):
+        raise KeyboardInterrupt
 
 
 def _about(ranker: Ranker, choice: SearchRecord, settings: dict[str, Any]) -> dict[str, Any]:

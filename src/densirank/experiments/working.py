@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -20,6 +20,7 @@ from densirank.experiments.planning import Job, grid_of
 from densirank.experiments.records import NDCG, Records, SearchRecord, SensitivityRecord
 from densirank.experiments.running import draw_curve, run_once
 from densirank.training.callbacks import Callback
+from densirank.training.interruption import Interruption
 
 
 class OutOfTime(Exception):
@@ -51,22 +52,29 @@ class Workshop:
     quick: bool = False
     deadline: float = float("inf")  # by time.monotonic
     callbacks: Sequence[Callback] = ()
+    interruption: Interruption = field(default_factory=Interruption)
 
     def work(self, jobs: Iterable[Job]) -> list[str]:
         """Do the jobs in order until the time is up; a sentence for each that could not be done.
 
-        What cannot be done does not hold up the rest, except for what rests on it.
+        What cannot be done does not hold up the rest, except for what rests on it. After a first
+        Ctrl-C what is being fitted is left, after a second one everything at once.
         """
+        with self.interruption:
+            return self._work(jobs)
+
+    def _work(self, jobs: Iterable[Job]) -> list[str]:
         faults: list[str] = []
         absent: set[str] = set()
         given_up: set[tuple[str, str]] = set()
         for job in jobs:
             if job.dataset in absent or (job.dataset, job.method) in given_up:
                 continue
-            if time.monotonic() >= self.deadline:
-                break
             try:
+                self._check_whether_to_go_on()
                 train = self.data.part(job.dataset, "train")
+            except OutOfTime:
+                break
             except DensirankError as error:
                 absent.add(job.dataset)
                 faults.append(f"{job.dataset}: {error}")
@@ -118,8 +126,7 @@ class Workshop:
             varied = ", ".join(f"{key} {value}" for key, value in trial.varied.items())
             found = trial.failed or f"validation {NDCG} {trial.ndcg:.4f}"
             self._say(f"{job}: {varied or 'start'}: {found} ({trial.seconds:.1f} s)")
-            if time.monotonic() >= self.deadline:
-                raise OutOfTime
+            self._check_whether_to_go_on()
 
         chosen = choose(
             train, begun, stages, device=self.device, keep=keep, callbacks=self.callbacks
@@ -153,6 +160,12 @@ class Workshop:
         )
         self.records.keep(curve)
         self._say(f"{job}: {len(curve.points)} points")
+
+    def _check_whether_to_go_on(self) -> None:
+        if self.interruption.requested:
+            raise KeyboardInterrupt
+        if time.monotonic() >= self.deadline:
+            raise OutOfTime
 
     def _choice(self, job: Job, train: Interactions) -> SearchRecord:
         """The finished choice that a job rests on."""

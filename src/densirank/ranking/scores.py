@@ -10,8 +10,9 @@ from torch import Tensor
 
 from densirank.csr import SparsePart
 
-TILE = 1024
-"""Items whose products a CPU makes at once."""
+TILE = 1 << 19
+"""Products that a CPU makes at once: about what its caches hold, and no fewer, as a call has its
+cost."""
 
 
 class Scorer(Protocol):
@@ -33,7 +34,7 @@ class Scorer(Protocol):
 
 def _products(users: Tensor, items: Tensor, products: Tensor) -> None:
     """Fill in all dot products; on a CPU a tile at a time, written while it is in cache."""
-    tile = TILE if products.device.type == "cpu" else len(items)
+    tile = max(1, TILE // max(1, len(users))) if products.device.type == "cpu" else len(items)
     for part, some in zip(
         torch.split(products, tile, dim=1), torch.split(items, tile), strict=True
     ):

@@ -13,6 +13,7 @@ class Interruption:
 
     A step that is cut in half leaves vectors that no run would have produced. So the loop asks
     ``requested`` after each step and stops there, with a state that can be saved and resumed.
+    One inside another passes on what it notes: both have to stop.
     """
 
     def __init__(self) -> None:
@@ -34,7 +35,10 @@ class Interruption:
 
     def _note(self, signum: int, frame: FrameType | None) -> None:
         self.requested = True
+        outer = getattr(self._previous, "__self__", None)
         self._restore()
+        if isinstance(outer, Interruption):
+            outer._note(signum, frame)
 
     def _restore(self) -> None:
         if self._previous is not None:

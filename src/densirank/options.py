@@ -1,0 +1,126 @@
+"""What commands share: options, reading files and settings by them, and where they print."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+
+from densirank import Interactions, read
+from densirank.data.catalogue import PUBLIC_SETS, load_public
+from densirank.errors import InputError
+from densirank.settings import KEYS, SettingOverrides, parse_settings
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as shells have it."""
+
+out = Console(soft_wrap=True)
+err = Console(stderr=True)
+
+DataArgument = Annotated[
+    str, typer.Argument(metavar="DATA", help="A file of interactions, or a public set's name.")
+]
+MethodOption = Annotated[str, typer.Option(help="See 'densirank methods'.")]
+ValidSplitOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="last|random",
+        help="Which items are held out. Default: the last ones where an order is known.",
+    ),
+]
+SettingOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help=f"Change a setting: {', '.join(KEYS)}."),
+]
+DeviceOption = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+PrecisionOption = Annotated[
+    str, typer.Option(help="auto, half or float32: half is for a GPU's tensor cores.")
+]
+SeedOption = Annotated[int, typer.Option(min=0, help="Same seed, same result (on a CPU).")]
+OrderedOption = Annotated[
+    bool, typer.Option("--ordered", help="The rows of the file stand in order of time.")
+]
+DataDirOption = Annotated[
+    Path | None,
+    typer.Option(help="Folder of the named public sets.", envvar="DENSIRANK_DATA"),
+]
+UserColumn = Annotated[str | None, typer.Option(help="Name of the user column.")]
+ItemColumn = Annotated[str | None, typer.Option(help="Name of the item column.")]
+TimestampColumn = Annotated[str | None, typer.Option(help="Name of the timestamp column.")]
+WeightColumn = Annotated[str | None, typer.Option(help="Name of the weight column.")]
+FormatOption = Annotated[
+    str | None,
+    typer.Option(help="text, csv, tsv, parquet, jsonl or inter, whatever the file's name says."),
+]
+ModelFolder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a fitted model.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+@dataclass(frozen=True)
+class Source:
+    """How the files of one command are to be read."""
+
+    data_dir: Path | None
+    options: dict[str, Any]
+
+    def interactions(self, source: str, part: Literal["train", "test"]) -> Interactions:
+        """A file, or the part of a named public set that the command is about."""
+        if source in PUBLIC_SETS and not Path(source).exists():
+            return load_public(source, part, self.data_dir)
+        return read(source, allow_empty_users=part == "test", **self.options)
+
+
+def training_source(
+    data_dir: Path | None,
+    *,
+    user_column: str | None,
+    item_column: str | None,
+    timestamp_column: str | None,
+    weight_column: str | None,
+    format: str | None,
+    ordered: bool,
+) -> Source:
+    """How the file of a command that trains is to be read."""
+    return Source(
+        data_dir,
+        {
+            "user_column": user_column,
+            "item_column": item_column,
+            "timestamp_column": timestamp_column,
+            "weight_column": weight_column,
+            "format": format,
+            "ordered": True if ordered else None,
+        },
+    )
+
+
+def settings_from(config: Path | None, assignments: list[str]) -> SettingOverrides:
+    """The config file's settings with those of ``--set`` on top."""
+    texts = {} if config is None else toml_from(config)
+    for assignment in assignments:
+        key, equals, value = assignment.partition("=")
+        if not equals:
+            raise InputError(f"--set takes KEY=VALUE, not {assignment!r}")
+        texts[key.strip()] = value.strip()
+    return parse_settings(texts)
+
+
+def toml_from(path: Path) -> dict[str, Any]:
+    """What a TOML file holds."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not a TOML file: {error}") from error
+
+
+def choice(option: str, value: str | None, choices: tuple[str, ...]) -> Any:
+    """The value of an option that has few."""
+    if value is not None and value not in choices:
+        raise InputError(f"{option} is {' or '.join(choices)}, not {value!r}")
+    return value

@@ -1,0 +1,187 @@
+"""``densirank tune``: search, watch, and say what to fit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from densirank.options import (
+    INTERRUPTED,
+    DataArgument,
+    DataDirOption,
+    DeviceOption,
+    FormatOption,
+    ItemColumn,
+    JsonOption,
+    MethodOption,
+    OrderedOption,
+    PrecisionOption,
+    SeedOption,
+    SettingOption,
+    TimestampColumn,
+    UserColumn,
+    ValidSplitOption,
+    WeightColumn,
+    choice,
+    err,
+    out,
+    settings_from,
+    toml_from,
+    training_source,
+)
+from densirank.tuning import search
+from densirank.tuning.figure import can_draw, draw
+from densirank.tuning.progress import SearchBar
+from densirank.tuning.records import BEST
+from densirank.tuning.trials import Study, best_of
+
+FIGURE = "trials.png"
+SHOWN = 10
+"""Trials in the table at the end."""
+NOTABLE = 1.005
+"""How much better an iterate before the end of a schedule must be to be worth a word."""
+
+
+def tune(
+    data: DataArgument,
+    out_dir: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the search.")],
+    method: MethodOption = "wd-lgcn",
+    trials: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many trials. Default: 30; with --grid, as many as it takes."),
+    ] = None,
+    grid: Annotated[
+        bool, typer.Option("--grid", help="Climb over a grid, instead of asking Optuna.")
+    ] = False,
+    space: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.toml",
+            help="What is searched: setting = \\[choices] or {low = …, high = …, log = true}.",
+        ),
+    ] = None,
+    valid: Annotated[
+        float, typer.Option(metavar="FRACTION", help="Share of each user's items to hold out.")
+    ] = 0.2,
+    valid_split: ValidSplitOption = None,
+    settings: SettingOption = None,
+    device: DeviceOption = "auto",
+    precision: PrecisionOption = "auto",
+    seed: SeedOption = 0,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the search in the same folder.")
+    ] = False,
+    as_json: JsonOption = False,
+    ordered: OrderedOption = False,
+    user_column: UserColumn = None,
+    item_column: ItemColumn = None,
+    timestamp_column: TimestampColumn = None,
+    weight_column: WeightColumn = None,
+    format: FormatOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Find good settings for a file of interactions, judged by items that are held out.
+
+    Writes trials.jsonl, trials.png and best.toml, which 'densirank fit --config' reads.
+    """
+    source = training_source(
+        data_dir,
+        user_column=user_column,
+        item_column=item_column,
+        timestamp_column=timestamp_column,
+        weight_column=weight_column,
+        format=format,
+        ordered=ordered,
+    )
+    fixed = settings_from(None, settings or [])
+    described = None if space is None else toml_from(space)
+    interactions = source.interactions(data, "train")
+    err.print(
+        f"{interactions.n_users:,} users, {interactions.n_items:,} items, "
+        f"{len(interactions):,} pairs; {method}"
+    )
+    with SearchBar(err, trials or (None if grid else search.DEFAULT_TRIALS)) as bar:
+        study = search.tune(
+            interactions,
+            method,
+            described,
+            trials=trials,
+            grid=grid,
+            valid=valid,
+            valid_split=choice("--valid-split", valid_split, ("last", "random")),
+            seed=seed,
+            device=device,
+            precision=precision,
+            settings=fixed,
+            folder=out_dir,
+            resume=resume,
+            callbacks=[bar.report],
+            on_trial=bar.trial,
+        )
+    if study.interrupted:
+        err.print(
+            f"Interrupted: what is finished ({len(study.trials)}) is kept in {out_dir}; "
+            "the same command with --resume goes on."
+        )
+    if not study.interrupted or best_of(study.trials) is not None:
+        _show(study, out_dir, as_json)
+    if study.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _show(study: Study, folder: Path, as_json: bool) -> None:
+    best = study.best
+    if can_draw():
+        draw(study, folder / FIGURE)
+    else:
+        err.print(f"No {FIGURE}: matplotlib is not installed (pip install 'densirank[plots]').")
+    if as_json:
+        out.print_json(
+            json.dumps(
+                {
+                    "method": study.method.name,
+                    "settings": study.settings,
+                    "best": best.to_json(),
+                    "trials": [trial.to_json() for trial in study.trials],
+                }
+            )
+        )
+    else:
+        out.print(_table(study))
+    early = sum(trial.status == "pruned" for trial in study.trials)
+    err.print(
+        f"Best of {len(study.trials)} trials ({early} stopped early): validation nDCG@20 "
+        f"{best.ndcg:.4f}. Fit all data with: densirank fit DATA --method {study.method.name} "
+        f"--config {folder / BEST} --out MODEL",
+        highlight=False,
+        soft_wrap=True,
+    )
+    peak = best.best_until(1.0)
+    if peak is not None and peak > best.ndcg * NOTABLE:
+        err.print(
+            f"It had {peak:.4f} at iteration {best.best_iteration} of {best.iterations}, but its "
+            "step size falls to the end: a shorter schedule may do better (search iterations).",
+            highlight=False,
+        )
+
+
+def _table(study: Study) -> Table:
+    """The best of the trials that came to their end."""
+    finished = (trial for trial in study.trials if trial.status == "finished")
+    ranked = sorted(finished, key=lambda trial: -trial.ndcg)
+    table = Table()
+    for name in ("trial", "nDCG@20", *study.space, "iterations", "seconds"):
+        table.add_column(name, overflow="fold")
+    for trial in ranked[:SHOWN]:
+        table.add_row(
+            str(trial.number),
+            f"{trial.ndcg:.4f}",
+            *(str(trial.settings[key]) for key in study.space),
+            "–" if trial.iterations is None else str(trial.iterations),
+            f"{trial.seconds:.1f}",
+        )
+    return table

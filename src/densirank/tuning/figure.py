@@ -1,0 +1,97 @@
+"""A picture of a search: how well each trial did, against each setting that was searched."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from densirank.atomic import written_atomically
+from densirank.tuning.dimensions import Dimension, Range
+from densirank.tuning.trials import Study, Trial
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+BLUE, GREY, VERMILION = "#0072b2", "#7f7f7f", "#d55e00"  # of the palette of Okabe and Ito
+PANELS_A_ROW = 3
+PANEL_WIDTH, PANEL_HEIGHT = 3.6, 3.0  # inches
+MARGIN = 0.04  # of an axis, on both sides
+
+
+def can_draw() -> bool:
+    """Whether matplotlib is here."""
+    return find_spec("matplotlib") is not None
+
+
+def draw(study: Study, path: Path) -> None:
+    """Write the picture as a PNG file: a panel a setting, all on the same scale of quality."""
+    from matplotlib.figure import Figure
+
+    columns = min(PANELS_A_ROW, len(study.space))
+    rows = math.ceil(len(study.space) / columns)
+    size = (max(2, columns) * PANEL_WIDTH, rows * PANEL_HEIGHT + 0.5)
+    figure = Figure(size, layout="constrained")
+    grid = figure.subplots(rows, columns, sharey=True, squeeze=False)
+    panels = grid.flatten().tolist()
+    for panel, (key, dimension) in zip(panels, study.space.items(), strict=False):
+        _draw_panel(panel, key, dimension, study)
+    for row in grid:
+        row[0].set_ylabel("validation nDCG@20")
+    for unused in panels[len(study.space) :]:
+        unused.set_visible(False)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
+    with written_atomically(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=130)
+
+
+def _draw_panel(panel: Axes, key: str, dimension: Dimension, study: Study) -> None:
+    best = study.best
+    pruned = [trial for trial in study.trials if trial.status == "pruned"]
+    finished = [t for t in study.trials if t.status == "finished" and t is not best]
+    where = _places(panel, dimension)
+
+    def scatter(trials: list[Trial], **style: Any) -> None:
+        if trials:
+            places = [where(trial.settings[key]) for trial in trials]
+            panel.scatter(places, [trial.ndcg for trial in trials], **style)
+
+    scatter(pruned, label="stopped early", marker="x", s=26, color=GREY, linewidths=1.2)
+    scatter(finished, label="finished", marker="o", s=30, color=BLUE, alpha=0.8, linewidths=0)
+    scatter([best], label=f"best, {best.ndcg:.4f}", marker="*", s=180, color=VERMILION, zorder=3)
+    panel.set_xlabel(key)
+    panel.grid(color="#e6e6e6", linewidth=0.8)
+    panel.set_axisbelow(True)
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def _places(panel: Axes, dimension: Dimension) -> Callable[[Any], float]:
+    """Set up the axis of a setting, all of what was searched; say where on it a value lies."""
+    if isinstance(dimension, Range) and dimension.log:
+        room = (dimension.high / dimension.low) ** MARGIN
+        panel.set_xscale("log")
+        panel.set_xlim(dimension.low / room, dimension.high * room)
+        panel.minorticks_off()
+        ticks = _round_numbers(dimension.low, dimension.high)
+        panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        return float
+    if isinstance(dimension, Range):
+        room = (dimension.high - dimension.low) * MARGIN
+        panel.set_xlim(dimension.low - room, dimension.high + room)
+        return float
+    panel.set_xlim(-0.5, len(dimension.values) - 0.5)
+    names = ["none" if value is None else str(value) for value in dimension.values]
+    panel.set_xticks(range(len(names)), names)
+    return dimension.values.index
+
+
+def _round_numbers(low: float, high: float) -> list[float]:
+    """Powers of ten between two numbers, with what lies between them where there is room."""
+    decades = math.log10(high / low)
+    leading = (1, 2, 5) if decades <= 1.5 else (1, 3) if decades <= 3 else (1,)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    numbers = [float(f"{digit}e{power}") for power in powers for digit in leading]
+    return [number for number in numbers if low <= number <= high]

@@ -1,7 +1,7 @@
 """What the paper says of significance, Sections 5.2 and 5.3: p and |g| of nDCG@20, as printed.
 
-The test is called a paired Tukey HSD there. Several of the p-values cannot come from pairs of
-users, and ".900" is where a table of the unpaired test ends; so both tests are shown beside these.
+The test is called a paired Tukey HSD there, but the p-values look like those of the unpaired one,
+whose tables end at ".900"; so both tests are shown beside them.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from rich.table import Table
 from densirank import METHODS, Interactions, Ranker, __version__, load
 from densirank.atomic import written_atomically
 from densirank.errors import DensirankError, InputError, TrainingError
+from densirank.experiments.command import paper
 from densirank.options import (
     INTERRUPTED,
     DataArgument,
@@ -135,6 +136,7 @@ def fit(
 
 
 app.command()(tune)
+app.command()(paper)
 
 
 @app.command()

@@ -12,7 +12,7 @@ class InputError(DensirankError, ValueError):
 
 
 class StorageError(DensirankError):
-    """A model or checkpoint folder that is damaged, foreign or of a newer format."""
+    """A model, a checkpoint or a record that is damaged, foreign or of another format."""
 
 
 class TrainingError(DensirankError):

@@ -31,7 +31,7 @@ from densirank.risks import HALF_PRECISION, risk_for
 from densirank.settings import SettingOverrides
 from densirank.storage import StoredModel, load_model, save_model
 from densirank.training.batches import BatchSampler
-from densirank.training.callbacks import Callback
+from densirank.training.callbacks import Callback, Snapshots
 from densirank.training.checkpoint import Checkpoint
 from densirank.training.trainer import Outcome, Validate, train
 
@@ -85,6 +85,7 @@ class Ranker:
         callbacks: Sequence[Callback] = (),
         checkpoint: str | PathLike[str] | None = None,
         checkpoint_seconds: float = 30.0,
+        snapshots: Snapshots | None = None,
     ) -> Self:
         """Train on interactions, or on anything :func:`densirank.read` takes.
 
@@ -92,7 +93,8 @@ class Ranker:
         known, random ones otherwise; ``valid_split`` says which), or interactions of their own.
         With it, training stops early on nDCG@20 and the best iterate is kept; without it, it runs
         for ``iterations`` steps. ``checkpoint`` is a file to save the run to now and then; if it
-        is there already, the run it holds is continued.
+        is there already, the run it holds is continued. ``snapshots`` are for looking at some
+        iterates on the way.
         """
         data = _as_interactions(interactions)
         if valid is not None and not isinstance(valid, float):
@@ -129,6 +131,7 @@ class Ranker:
             None if held_out is None else _validator(train_part, held_out, scorer, hardware.device),
             callbacks,
             self._checkpoint(checkpoint, checkpoint_seconds, data, valid, valid_split),
+            snapshots,
         )
         self.scorer_ = scorer(outcome.user_vectors, outcome.item_vectors)
         self.training_ = _training_record(outcome)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -111,6 +112,15 @@ def test_other_files_are_not_taken_for_the_published_ones(
         load_public("small", data_dir=folder)
 
 
+def test_a_set_without_an_address_is_never_fetched(
+    tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PUBLIC_SETS, "small", replace(PUBLIC_SETS["small"], fetched=False))
+    with pytest.raises(InputError, match=r"published nowhere.*small/train\.txt.*DENSIRANK_DATA"):
+        load_public("small", address=address)
+    assert len(load_public("small", data_dir=put(tmp_path / "mine"))) == 3
+
+
 def test_unknown_names_and_parts() -> None:
     with pytest.raises(InputError, match="no public set 'movielens'; there are: gowalla, yelp2018"):
         load_public("movielens")
@@ -122,7 +132,7 @@ REAL_DATA = os.environ.get("DENSIRANK_DATA")
 
 
 @pytest.mark.skipif(not REAL_DATA, reason="DENSIRANK_DATA names no folder with the public sets")
-@pytest.mark.parametrize("name", ["gowalla", "yelp2018"])
+@pytest.mark.parametrize("name", ["gowalla", "yelp2018", "amazon-book-24k"])
 def test_the_real_sets_are_as_published(name: str) -> None:
     train, test = (
         load_public(name, "train", REAL_DATA),

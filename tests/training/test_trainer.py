@@ -14,7 +14,7 @@ from densirank import Interactions, Ranker
 from densirank.data.splitting import validation_split
 from densirank.data.synthetic import planted
 from densirank.errors import StorageError, TrainingError
-from densirank.training.callbacks import JsonLines, Report
+from densirank.training.callbacks import JsonLines, Report, Snapshots
 from densirank.training.interruption import Interruption
 
 WORLD = planted(120, 60, items_per_user=10, test_items_per_user=3, seed=5)
@@ -28,7 +28,9 @@ SMALL: dict[str, Any] = {
 
 
 def fitted(**options: Any) -> Ranker:
-    fit_options = {key: options.pop(key) for key in ("valid", "checkpoint") if key in options}
+    fit_options = {
+        key: options.pop(key) for key in ("valid", "checkpoint", "snapshots") if key in options
+    }
     ranker = Ranker(device="cpu", **(SMALL | options))
     return ranker.fit(WORLD.train, checkpoint_seconds=0, **fit_options)
 
@@ -237,3 +239,37 @@ def test_one_user_with_every_item_trains_without_nan() -> None:
     ranker = Ranker(device="cpu", dim=2, iterations=5).fit(everything)
     assert torch.isfinite(ranker.scorer_.item_vectors).all()
     assert ranker.recommend(0).height == 0
+
+
+def test_a_snapshot_is_the_iterate_of_that_moment_and_changes_nothing() -> None:
+    seen: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def look(iteration: int, seconds: float, users: torch.Tensor, items: torch.Tensor) -> None:
+        seen[iteration] = (users.clone(), items.clone())
+
+    watched = fitted(snapshots=Snapshots(frozenset({7, 20}), look))
+    assert sorted(seen) == [7, 20]
+    halfway = fitted(iterations=20).scorer_
+    assert torch.equal(seen[20][0], halfway.user_vectors)
+    assert torch.equal(seen[20][1], halfway.item_vectors)
+    assert same_vectors(watched, fitted())
+
+
+def test_the_clock_stands_while_a_snapshot_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    clock: list[float] = []
+
+    def look(iteration: int, seconds: float, users: torch.Tensor, items: torch.Tensor) -> None:
+        nonlocal now
+        clock.append(seconds)
+        now += 100.0
+
+    def one_second_a_glance() -> float:
+        nonlocal now
+        now += 1.0
+        return now
+
+    monkeypatch.setattr("densirank.training.trainer.time.perf_counter", one_second_a_glance)
+    ranker = fitted(snapshots=Snapshots(frozenset({2, 4, 6}), look))
+    assert clock[-1] < 100
+    assert ranker.training_["seconds"] < 100

@@ -44,6 +44,7 @@ class PublicSet:
     items: int
     train: PublicPart
     test: PublicPart
+    fetched: bool = True  # False: a part of a public set that has no address of its own
 
 
 PUBLIC_SETS = {
@@ -73,6 +74,17 @@ PUBLIC_SETS = {
         train=PublicPart(2_380_730, md5="c916ecac04ca72300a016228258b41ed"),
         test=PublicPart(603_378),
     ),
+    "amazon-book-24k": PublicSet(  # the users of amazon-book whose training rows are all known
+        users=24_172,
+        items=90_061,
+        train=PublicPart(
+            1_187_711, "0d0ea093712e6f01708dd7d65799409cdf0fcc30f5aa5f08c727e81389d27576"
+        ),
+        test=PublicPart(
+            292_552, "df689909eacead26edb5f425a4d9c54b25985c3efef9c30c08d4f540c8332446"
+        ),
+        fetched=False,
+    ),
 }
 
 
@@ -87,8 +99,9 @@ def load_public(
 
     ``NAME/train.txt`` and ``NAME/test.txt`` are looked for in ``data_dir``, then in the folder
     named by the environment variable ``DENSIRANK_DATA``, then in the cache; if they are in none of
-    them they are fetched from ``address`` into the cache. Whatever the way, what is read must have
-    the published statistics. A test part has its own vocabulary, of the users and items in it.
+    them they are fetched from ``address`` into the cache, if the set has one. Whatever the way,
+    what is read must have the known statistics. A test part has its own vocabulary, of the users
+    and items in it.
     """
     if name not in PUBLIC_SETS:
         raise InputError(f"there is no public set {name!r}; there are: {', '.join(PUBLIC_SETS)}")
@@ -98,6 +111,11 @@ def load_public(
     folders = [Path(place) for place in (data_dir, os.environ.get(DATA_VARIABLE), cache) if place]
     candidates = [folder / name / f"{part}.txt" for folder in folders]
     path = next((file for file in candidates if file.exists()), None)
+    if path is None and not PUBLIC_SETS[name].fetched:
+        raise InputError(
+            f"{name} is published nowhere: put its files at {cache / name}, or name the folder "
+            f"that holds {name}/{part}.txt in the environment variable {DATA_VARIABLE}"
+        )
     if path is None:
         path = cache / name / f"{part}.txt"
         _fetch(f"{address}/{name}/{part}.txt", path)
@@ -141,8 +159,8 @@ def _check(data: Interactions, known: PublicSet, part: Part, path: Path) -> None
     for what, wanted, seen in facts:
         if wanted != seen:
             raise InputError(
-                f"{path} is not the published file ({what}: {wanted} expected, {seen} seen); "
-                "take it away and it is fetched again"
+                f"{path} is not the published file ({what}: {wanted} expected, {seen} seen)"
+                + ("; take it away and it is fetched again" if known.fetched else "")
             )
 
 

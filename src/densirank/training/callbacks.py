@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from torch import Tensor
+
 
 @dataclass(frozen=True)
 class Report:
@@ -21,6 +23,18 @@ class Report:
 
 
 Callback = Callable[[Report], None]
+
+
+@dataclass(frozen=True)
+class Snapshots:
+    """Looks at the vectors after some iterations; the clock of the training stands meanwhile.
+
+    What is seen changes nothing: training neither stops nor keeps an iterate because of it.
+    """
+
+    after: frozenset[int]
+    look: Callable[[int, float, Tensor, Tensor], None]
+    """Takes the iteration, the seconds of training so far, the user and the item vectors."""
 
 
 class JsonLines:

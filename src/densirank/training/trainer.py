@@ -15,7 +15,7 @@ from densirank.models import Model
 from densirank.risks import Risk
 from densirank.settings import Settings
 from densirank.training.batches import BatchSampler
-from densirank.training.callbacks import Callback, Report
+from densirank.training.callbacks import Callback, Report, Snapshots
 from densirank.training.checkpoint import Checkpoint, TrainingState
 from densirank.training.interruption import Interruption
 from densirank.training.steps import optimiser_for, steps_on
@@ -49,6 +49,7 @@ def train(
     validate: Validate | None = None,
     callbacks: Sequence[Callback] = (),
     checkpoint: Checkpoint | None = None,
+    snapshots: Snapshots | None = None,
 ) -> Outcome:
     """Minimise R̂ + λ·L2 under ‖e‖ ≤ n̄; with validation keep the best iterate.
 
@@ -66,6 +67,8 @@ def train(
         while state.iteration < settings.iterations and not _exhausted(state, settings):
             loss = take_step(state.iteration)
             state.iteration += 1
+            if snapshots is not None and state.iteration in snapshots.after:
+                started += _look(model, snapshots, state.iteration, loss, started)
             last = state.iteration == settings.iterations
             metric = None
             if validate is not None and (last or state.iteration % settings.validate_every == 0):
@@ -109,6 +112,17 @@ def _consider(model: Model, validate: Validate, state: TrainingState) -> float:
         else:
             state.validations_since_best += 1
     return metric
+
+
+def _look(
+    model: Model, snapshots: Snapshots, iteration: int, loss: Tensor, started: float
+) -> float:
+    """Show the current iterate; how many seconds that took, which are no training."""
+    _require_finite(iteration, loss)  # waits for the device
+    paused = time.perf_counter()
+    with torch.no_grad():
+        snapshots.look(iteration, paused - started, *model.vectors())
+    return time.perf_counter() - paused
 
 
 def _report(

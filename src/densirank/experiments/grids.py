@@ -1,0 +1,153 @@
+"""Which settings are tried for each method: small searches in stages, since time is scarce.
+
+The first trial is the start: the method's own defaults with ``fixed`` on top. A stage varies some
+keys around the best trial so far. Rates fall to zero over the iterations, so how many of those
+there are is a setting like the others. Where 'decay' is 0 a trial is stopped early instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+Stage = Mapping[str, tuple[Any, ...]]
+
+QUICK_ITERATIONS = 5
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How a method's settings are searched, and with which seeds the winner is run."""
+
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    stages: tuple[Stage, ...] = ()
+    seeds: tuple[int, ...] = (0, 1, 2)
+
+    def quick(self) -> Grid:
+        """One trial, one seed and few iterations: to see that everything works."""
+        return replace(
+            self,
+            fixed={**self.fixed, "iterations": QUICK_ITERATIONS},
+            stages=(),
+            seeds=self.seeds[:1],
+        )
+
+
+ALL_ITEMS: Mapping[str, Any] = {"users_per_batch": 5000, "candidates": "all"}
+"""Of the density methods: larger batches than the paper's, as 'docs/performance.md' explains."""
+
+L2 = (0.005, 0.01, 0.02, 0.05, 0.1)
+WEAK_L2 = (0.0003, 0.001, 0.003, 0.01, 0.03)
+STRONG_L2 = (0.02, 0.05, 0.1, 0.3, 1.0)
+RATES_ADAM = (0.01, 0.02, 0.05, 0.1)
+RATES_WHITENED = (0.1, 0.2, 0.3)
+
+DENSITY_GRAPH = Grid(
+    {**ALL_ITEMS, "iterations": 500},
+    (
+        {"max_norm": (3.0, 3.5, 4.0, 4.5, 5.0, 6.0)},
+        {"l2": L2},
+        {"learning_rate": RATES_WHITENED},
+    ),
+)
+DENSITY_GRAPH_UNCLIPPED = Grid(
+    {**ALL_ITEMS, "iterations": 500},
+    ({"learning_rate": (0.01, 0.02, 0.05, *RATES_WHITENED)}, {"l2": (*L2, *STRONG_L2[-2:])}),
+)
+DENSITY_FACTORS = Grid(
+    {**ALL_ITEMS, "iterations": 500},
+    (
+        {"max_norm": (1.5, 2.0, 2.5, 3.0, 4.0)},
+        {"l2": (0.0, *L2)},
+        {"learning_rate": RATES_ADAM},
+        {"iterations": (100, 200, 1000)},
+    ),
+)
+DENSITY_FACTORS_UNCLIPPED = Grid(
+    {**ALL_ITEMS, "iterations": 500},
+    (
+        {"learning_rate": (0.005, *RATES_ADAM)},
+        {"l2": STRONG_L2},
+        {"iterations": (50, 100, 200, 1000)},
+    ),
+)
+PAIRWISE_GRAPH = Grid(
+    stages=({"learning_rate": RATES_ADAM[1:]}, {"l2": WEAK_L2}, {"iterations": (500, 2000)})
+)
+PAIRWISE_GRAPH_CLIPPED = replace(
+    PAIRWISE_GRAPH, stages=({"max_norm": (3.0, 4.0, 5.0, 6.0)}, *PAIRWISE_GRAPH.stages)
+)
+PAIRWISE_FACTORS = replace(
+    PAIRWISE_GRAPH,
+    stages=({"learning_rate": RATES_ADAM}, {"l2": STRONG_L2}, {"iterations": (300, 3000)}),
+)
+ADVERSARIAL = Grid(
+    {"iterations": 500},
+    ({"learning_rate": RATES_ADAM}, {"l2": (0.005, 0.02, 0.1)}, {"iterations": (200, 1000)}),
+    seeds=(0,),
+)
+
+GRIDS: Mapping[str, Grid] = {
+    "popularity": Grid(seeds=(0,)),
+    "itemknn": Grid(
+        stages=({"neighbours": (50, 100, 200, 400)}, {"l2": (0.0, 10.0, 50.0, 200.0)}), seeds=(0,)
+    ),
+    "ease": Grid(stages=({"l2": (100.0, 250.0, 500.0, 1000.0, 2000.0)},), seeds=(0,)),
+    "wd-lgcn": DENSITY_GRAPH,
+    "pde-lgcn": DENSITY_GRAPH,
+    "pde-lgcn-unclipped": DENSITY_GRAPH_UNCLIPPED,
+    "wd-mf": DENSITY_FACTORS,
+    "pde-mf": DENSITY_FACTORS,
+    "pde-mf-unclipped": DENSITY_FACTORS_UNCLIPPED,
+    "als": Grid(
+        {"dim": 64, "confidence": 40.0, "l2": 30.0},
+        ({"confidence": (10.0, 20.0, 80.0)}, {"l2": (3.0, 10.0, 100.0)}),
+    ),
+    "enmf": Grid(
+        stages=(
+            {"unobserved_weight": (0.01, 0.02, 0.05, 0.1)},
+            {"learning_rate": RATES_ADAM[1:]},
+            {"dropout": (0.0, 0.3, 0.5)},
+        )
+    ),
+    "dregn-cf": Grid(
+        stages=(
+            {"learning_rate": RATES_ADAM[:3]},
+            {"l2": (0.01, 0.02, 0.04, 0.08)},
+            {"ratio_bound": (50.0, 70.0, 90.0)},
+            {"iterations": (200, 600)},
+        )
+    ),
+    "mult-vae": Grid(
+        stages=(
+            {"learning_rate": (0.001, 0.003, 0.01)},
+            {"dropout": (0.5, 0.7, 0.8)},
+            {"l2": (0.2, 0.5, 1.0)},
+        )
+    ),
+    "bpr-mf": PAIRWISE_FACTORS,
+    "bpr-mf-popular": PAIRWISE_FACTORS,
+    "bpr-mf-dns": PAIRWISE_FACTORS,
+    "bpr-mf-ans": PAIRWISE_FACTORS,
+    "lightgcn": PAIRWISE_GRAPH,
+    "lightgcn-popular": PAIRWISE_GRAPH,
+    "lightgcn-dns": PAIRWISE_GRAPH,
+    "lightgcn-ans": PAIRWISE_GRAPH,
+    "lightgcn-ans-nc": PAIRWISE_GRAPH_CLIPPED,
+    "ngcf": Grid(
+        stages=(
+            {"learning_rate": (0.005, 0.01, 0.02)},
+            {"l2": (0.001, 0.01, 0.05)},
+            {"dropout": (0.0, 0.1, 0.3)},
+        ),
+        seeds=(0,),
+    ),
+    "irgan": ADVERSARIAL,
+    "irwgan": ADVERSARIAL,
+}
+"""Every method of the tables, the cheap ones first: in this order they are run."""
+
+SENSITIVITY: Stage = {"max_norm": (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, None)}
+"""n̄ as in the paper's figure; None is no clipping."""
+QUICK_SENSITIVITY: Stage = {"max_norm": (2.0, 4.0, None)}

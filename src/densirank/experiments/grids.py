@@ -37,54 +37,47 @@ class Grid:
 ALL_ITEMS: Mapping[str, Any] = {"users_per_batch": 5000, "candidates": "all"}
 """Of the density methods: larger batches than the paper's, as 'docs/performance.md' explains."""
 
-L2 = (0.005, 0.01, 0.02, 0.05, 0.1)
-WEAK_L2 = (0.0003, 0.001, 0.003, 0.01, 0.03)
-STRONG_L2 = (0.02, 0.05, 0.1, 0.3, 1.0)
-RATES_ADAM = (0.01, 0.02, 0.05, 0.1)
-RATES_WHITENED = (0.1, 0.2, 0.3)
+L2 = (0.005, 0.01, 0.02, 0.05)
+STRONG_L2 = (0.05, 0.1, 0.3, 0.5)
+WHITENED: Mapping[str, Any] = {"optimiser": "whitened", "learning_rate": 0.2, **ALL_ITEMS}
+ADAM: Mapping[str, Any] = {"optimiser": "adam", "learning_rate": 0.05, **ALL_ITEMS}
 
 DENSITY_GRAPH = Grid(
-    {**ALL_ITEMS, "iterations": 500},
+    {**WHITENED, "iterations": 500},
     (
         {"max_norm": (3.0, 3.5, 4.0, 4.5, 5.0, 6.0)},
         {"l2": L2},
-        {"learning_rate": RATES_WHITENED},
+        {"learning_rate": (0.1, 0.2, 0.3)},
     ),
 )
 DENSITY_GRAPH_UNCLIPPED = Grid(
-    {**ALL_ITEMS, "iterations": 500},
-    ({"learning_rate": (0.01, 0.02, 0.05, *RATES_WHITENED)}, {"l2": (*L2, *STRONG_L2[-2:])}),
+    {**ADAM, "iterations": 500},
+    ({"l2": (0.02, 0.05, 0.1, 0.2)}, {"learning_rate": (0.02, 0.05, 0.1)}),
 )
 DENSITY_FACTORS = Grid(
-    {**ALL_ITEMS, "iterations": 500},
+    {**WHITENED, "iterations": 500},
     (
-        {"max_norm": (1.5, 2.0, 2.5, 3.0, 4.0)},
-        {"l2": (0.0, *L2)},
-        {"learning_rate": RATES_ADAM},
-        {"iterations": (100, 200, 1000)},
+        {"l2": STRONG_L2},
+        {"max_norm": (2.0, 2.5, 3.0, 4.0, 5.0)},
+        {"l2": STRONG_L2},
+        {"learning_rate": (0.1, 0.2, 0.3)},
     ),
 )
 DENSITY_FACTORS_UNCLIPPED = Grid(
-    {**ALL_ITEMS, "iterations": 500},
-    (
-        {"learning_rate": (0.005, *RATES_ADAM)},
-        {"l2": STRONG_L2},
-        {"iterations": (50, 100, 200, 1000)},
-    ),
+    {**ADAM, "iterations": 500},
+    ({"l2": (0.1, 0.3, 0.5, 0.7, 1.0)}, {"learning_rate": (0.02, 0.05, 0.1)}),
 )
-PAIRWISE_GRAPH = Grid(
-    stages=({"learning_rate": RATES_ADAM[1:]}, {"l2": WEAK_L2}, {"iterations": (500, 2000)})
+PAIRWISE_GRAPH = Grid(stages=({"l2": (0.0003, 0.001, 0.003)}, {"learning_rate": (0.02, 0.05)}))
+ADAPTIVE_GRAPH = Grid(stages=({"l2": (0.01, 0.03, 0.06)}, {"learning_rate": (0.02, 0.05)}))
+ADAPTIVE_GRAPH_CLIPPED = Grid(
+    stages=({"max_norm": (3.0, 4.0, 5.0)}, {"l2": (0.003, 0.01, 0.03)}),
 )
-PAIRWISE_GRAPH_CLIPPED = replace(
-    PAIRWISE_GRAPH, stages=({"max_norm": (3.0, 4.0, 5.0, 6.0)}, *PAIRWISE_GRAPH.stages)
-)
-PAIRWISE_FACTORS = replace(
-    PAIRWISE_GRAPH,
-    stages=({"learning_rate": RATES_ADAM}, {"l2": STRONG_L2}, {"iterations": (300, 3000)}),
+PAIRWISE_FACTORS = Grid(
+    stages=({"l2": (0.01, 0.03, 0.05, 0.1, 0.3)}, {"learning_rate": (0.02, 0.05)})
 )
 ADVERSARIAL = Grid(
     {"iterations": 500},
-    ({"learning_rate": RATES_ADAM}, {"l2": (0.005, 0.02, 0.1)}, {"iterations": (200, 1000)}),
+    ({"learning_rate": (0.01, 0.05)}, {"l2": (0.005, 0.02, 0.1, 0.3)}),
     seeds=(0,),
 )
 
@@ -107,42 +100,29 @@ GRIDS: Mapping[str, Grid] = {
     "enmf": Grid(
         stages=(
             {"unobserved_weight": (0.01, 0.02, 0.05, 0.1)},
-            {"learning_rate": RATES_ADAM[1:]},
+            {"learning_rate": (0.02, 0.05)},
             {"dropout": (0.0, 0.3, 0.5)},
         )
     ),
     "dregn-cf": Grid(
         stages=(
-            {"learning_rate": RATES_ADAM[:3]},
-            {"l2": (0.01, 0.02, 0.04, 0.08)},
+            {"l2": (0.02, 0.04, 0.08)},
+            {"iterations": (200, 300, 600)},
+            {"learning_rate": (0.01, 0.02)},
             {"ratio_bound": (50.0, 70.0, 90.0)},
-            {"iterations": (200, 600)},
         )
     ),
-    "mult-vae": Grid(
-        stages=(
-            {"learning_rate": (0.001, 0.003, 0.01)},
-            {"dropout": (0.5, 0.7, 0.8)},
-            {"l2": (0.2, 0.5, 1.0)},
-        )
-    ),
+    "lightgcn": PAIRWISE_GRAPH,
+    "lightgcn-ans": ADAPTIVE_GRAPH,
+    "lightgcn-ans-nc": ADAPTIVE_GRAPH_CLIPPED,
+    "ngcf": Grid(stages=({"l2": (0.01, 0.03, 0.1)}, {"dropout": (0.0, 0.1)}), seeds=(0,)),
+    "mult-vae": Grid(stages=({"l2": (0.5, 1.0, 2.0)}, {"dropout": (0.5, 0.7)})),
     "bpr-mf": PAIRWISE_FACTORS,
     "bpr-mf-popular": PAIRWISE_FACTORS,
     "bpr-mf-dns": PAIRWISE_FACTORS,
     "bpr-mf-ans": PAIRWISE_FACTORS,
-    "lightgcn": PAIRWISE_GRAPH,
     "lightgcn-popular": PAIRWISE_GRAPH,
     "lightgcn-dns": PAIRWISE_GRAPH,
-    "lightgcn-ans": PAIRWISE_GRAPH,
-    "lightgcn-ans-nc": PAIRWISE_GRAPH_CLIPPED,
-    "ngcf": Grid(
-        stages=(
-            {"learning_rate": (0.005, 0.01, 0.02)},
-            {"l2": (0.001, 0.01, 0.05)},
-            {"dropout": (0.0, 0.1, 0.3)},
-        ),
-        seeds=(0,),
-    ),
     "irgan": ADVERSARIAL,
     "irwgan": ADVERSARIAL,
 }

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 import densirank
-from densirank import Ranker
+from densirank import Ranker, sparse_products
 from densirank.data.synthetic import planted
 from densirank.ranking import item_filter
 from densirank.ranking.item_filter import ItemFilter
@@ -55,7 +55,7 @@ def test_unpruned_it_is_the_dense_formula_on_items_not_had(
 ) -> None:
     owned = _owned(n_users, n_items, seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(item_filter, "BLOCK_PRODUCTS", block_products)
+        patch.setattr(sparse_products, "BLOCK_PRODUCTS", block_products)
         made = ItemFilter.of(densirank.read(sparse.csr_array(owned)), CPU)
     expected = np.where(owned, 0, _dense(owned))
     np.testing.assert_allclose(_table(made, n_items), expected, rtol=2e-4, atol=1e-5)

@@ -52,9 +52,7 @@ def _positive_not_had(data: Interactions, l2: float) -> Floats:
 
 @settings(deadline=None, max_examples=30)
 @given(seeds, penalties)
-def test_the_weights_are_ridge_regressions_of_each_item_on_the_others(
-    seed: int, l2: float
-) -> None:
+def test_the_weights_are_ridge_regressions_of_each_item_on_the_others(seed: int, l2: float) -> None:
     data = _log(seed)
     weights = item_weights(data, l2, CPU).numpy()
     np.testing.assert_allclose(weights, _regressions(data, l2), rtol=1e-3, atol=2e-6)

@@ -22,7 +22,7 @@ penalties = st.sampled_from([0.5, 10.0, 500.0])
 
 
 def _log(seed: int) -> Interactions:
-    """Some users' items; the first user has none, and the odd item nobody has."""
+    """Some users' items; the first user has none, and nobody has the fourth item."""
     train = planted(25, 12, items_per_user=4, test_items_per_user=2, seed=seed).train
     return train.select((train.users > 0) & (train.items != 3))
 

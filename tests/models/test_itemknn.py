@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from densirank import Interactions, Ranker
+from densirank import Interactions, Ranker, sparse_products
 from densirank.data.synthetic import planted
 from densirank.models import itemknn
 from densirank.models.itemknn import nearest_items
@@ -20,7 +20,7 @@ shrinkages = st.sampled_from([0.0, 1.0, 30.0])
 
 
 def _log(seed: int) -> Interactions:
-    """Some users' items; the first user has none, and the odd item nobody has."""
+    """Some users' items; the first user has none, and nobody has the fourth item."""
     train = planted(15, 12, items_per_user=4, test_items_per_user=2, seed=seed).train
     return train.select((train.users > 0) & (train.items != 3))
 
@@ -40,13 +40,15 @@ def _scores(ranker: Ranker) -> Floats:
 
 
 @settings(deadline=None, max_examples=30)
-@given(seeds, shrinkages)
+@given(seeds, shrinkages, st.sampled_from([1, 50, 10**6]))
 def test_with_all_neighbours_it_is_the_dense_formula_on_items_not_had(
-    seed: int, shrinkage: float
+    seed: int, shrinkage: float, block_products: int
 ) -> None:
     data = _log(seed)
     owned = data.matrix().toarray()
-    ranker = Ranker("itemknn", neighbours=12, l2=shrinkage, device="cpu").fit(data)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sparse_products, "BLOCK_PRODUCTS", block_products)
+        ranker = Ranker("itemknn", neighbours=12, l2=shrinkage, device="cpu").fit(data)
     expected = np.where(owned > 0, 0, owned @ _similarities(data, shrinkage))
     np.testing.assert_allclose(_scores(ranker), expected, rtol=1e-5, atol=1e-7)
 

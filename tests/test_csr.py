@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from densirank.csr import Rows, sparse_matrix
+from densirank.csr import Rows, SparsePart, sparse_matrix
 from densirank.data.interactions import Interactions
 
 
@@ -55,6 +55,17 @@ def test_sparse_matrix_is_the_matrix_its_parts_describe(matrix: sparse.csr_array
     rows = _rows(matrix)
     built = sparse_matrix(rows.indptr, rows.columns, torch.from_numpy(matrix.data), matrix.shape)
     np.testing.assert_array_equal(built.to_dense().numpy(), matrix.toarray())
+
+
+@settings(deadline=None)
+@given(matrices())
+def test_a_sparse_part_of_a_matrix_adds_its_entries_to_the_rows_asked_for(
+    matrix: sparse.csr_array,
+) -> None:
+    wanted = torch.arange(matrix.shape[0]).flip(0)
+    scores = torch.ones(matrix.shape)
+    SparsePart.of(matrix, torch.device("cpu")).add_to(scores, wanted)
+    np.testing.assert_allclose(scores.numpy(), 1 + matrix.toarray()[::-1], rtol=1e-6)
 
 
 def test_rows_of_interactions_are_each_users_items_in_their_order() -> None:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 
 import pytest
 import torch
 
 from densirank import Ranker, hardware
 from densirank.errors import InputError
-from densirank.hardware import LARGEST_HALF_DIM, Hardware, resolve_device, resolve_hardware
+from densirank.hardware import (
+    LARGEST_HALF_DIM,
+    Hardware,
+    memory_bytes,
+    resolve_device,
+    resolve_hardware,
+)
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 PAIRS = [(user, item) for user in range(6) for item in range(6) if (user + item) % 2 == 0]
@@ -90,3 +99,21 @@ def test_single_precision_is_what_a_cpu_would_have_used_anyway() -> None:
         for precision in ("auto", "float32")
     ]
     assert torch.equal(vectors[0].user_vectors, vectors[1].user_vectors)
+
+
+@pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="asks Linux")
+def test_the_memory_beside_a_cpu_is_all_that_the_machine_has() -> None:
+    total = Path("/proc/meminfo").read_text().splitlines()[0]  # MemTotal: 123 kB
+    assert memory_bytes(CPU) == 1024 * int(total.split()[1])
+
+
+def test_the_memory_of_a_gpu_is_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (5, 8))
+    assert memory_bytes(CUDA) == 5
+
+
+def test_a_system_that_does_not_tell_its_memory_is_not_doubted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(os, "sysconf")
+    assert memory_bytes(CPU) == sys.maxsize

@@ -212,7 +212,7 @@ def similar(
     k: Annotated[int, typer.Option("-k", min=1, help="How many.")] = 10,
     as_json: JsonOption = False,
 ) -> None:
-    """List the items most similar to one, by the angle between their vectors."""
+    """List the items most similar to one, by the angle or the weight between them."""
     frame = load(model, "cpu").similar_items(item, k)
     if as_json:
         out.print_json(json.dumps(frame.to_dicts()))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,6 +15,9 @@ from densirank.data.interactions import Interactions
 
 # What is used of it here has been stable since torch 2.0, and users can do nothing about it.
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
+
+KEPT = 200
+"""Scores that a user keeps in a sparse part: the highest among the items not had."""
 
 
 def sparse_matrix(indptr: Tensor, columns: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
@@ -72,6 +77,15 @@ class SparsePart:
 
     rows: Rows
     values: Tensor  # (entries,) parallel to rows.columns
+
+    @classmethod
+    def of(cls, matrix: Any, device: torch.device) -> SparsePart:
+        """The entries of a SciPy CSR array."""
+        rows = Rows(
+            torch.from_numpy(matrix.indptr.astype(np.int64)).to(device),
+            torch.from_numpy(matrix.indices.astype(np.int64)).to(device),
+        )
+        return cls(rows, torch.from_numpy(matrix.data.astype(np.float32)).to(device))
 
     def add_to(self, scores: Tensor, users: Tensor) -> None:
         """Add the users' parts to their scores, in place."""

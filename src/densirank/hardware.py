@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
 
@@ -39,6 +41,15 @@ def resolve_hardware(device: str, precision: str, dim: int, has_kernels: bool = 
     if precision == "half" and obstacle is not None:
         raise InputError(f"half precision needs {obstacle}; choose float32 (or auto)")
     return Hardware(where, precision != "float32" and obstacle is None)
+
+
+def memory_bytes(device: torch.device) -> int:
+    """What a computation can have at most: what is free on a GPU, all there is beside a CPU."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    if not hasattr(os, "sysconf"):  # Windows does not say
+        return sys.maxsize
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _obstacle_to_half(device: torch.device, dim: int) -> str | None:

@@ -183,6 +183,18 @@ METHODS: Mapping[str, Method] = {
         Method("irgan", "mf-generator", "irgan", None, "a generator that fools a discriminator"),
         Method("irwgan", "mf-critic", "irwgan", 2.5, "a critic of a generator, norm clipping"),
         Method("popularity", "popularity", None, None, "most popular items, the same for all"),
+        Method(
+            "itemknn", "itemknn", None, None, "cosines of items, the nearest of each", {"l2": 50.0}
+        ),
+        Method("ease", "ease", None, None, "least-squares weights between items", {"l2": 500.0}),
+        Method(
+            "als",
+            "als",
+            None,
+            None,
+            "weighted matrix factorisation by the library implicit",
+            {"dim": 256, "l2": 200.0, "confidence": 80.0, "iterations": 10},
+        ),
     )
 }
 

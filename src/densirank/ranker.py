@@ -112,7 +112,9 @@ class Ranker:
         self.interactions_ = data
         if self.method.risk is None:
             with torch.no_grad():
-                self.scorer_ = VectorScorer(*model.vectors(), model.sparse_part())
+                self.scorer_ = VectorScorer(
+                    *model.vectors(), model.sparse_part(), model.neighbours()
+                )
             self.training_: dict[str, Any] = {}
             return self
         scorer = self._scorer_with_filter(train_part, hardware.device)
@@ -233,15 +235,21 @@ class Ranker:
         return pl.concat(frames)
 
     def similar_items(self, item: int | str, k: int = 10) -> pl.DataFrame:
-        """The ``k`` items of the most similar direction (cosine): ``item_id, score, rank``."""
+        """The ``k`` most similar items: ``item_id, score, rank``.
+
+        The score is the cosine of the vectors, or the weight between the items where a method has
+        such (ItemKNN, EASE); then there are fewer rows where an item has fewer neighbours.
+        """
         import polars as pl
 
         _check_k(k)
         (index,) = _known(self.interactions_.item_ids, item, "item")
         vectors = torch.nn.functional.normalize(self.scorer_.item_vectors, dim=1)
-        cosines = VectorScorer(vectors[index : index + 1], vectors)
         itself = torch.tensor([index], device=vectors.device)
-        (lists,) = top_k(cosines, torch.zeros_like(itself), k, excluded=itself)
+        near = self.scorer_.neighbours
+        among = None if near is None else near.rows.take(itself).columns
+        similarity = VectorScorer(vectors, vectors, near)
+        (lists,) = top_k(similarity, itself, k, allowed=among, excluded=itself)
         there = lists.items >= 0
         return pl.DataFrame(
             {

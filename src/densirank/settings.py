@@ -69,7 +69,7 @@ class Settings:
     decay: float = 1.0
     """Share of the iterations, at the end, over which the step size falls to zero."""
     l2: float = 0.02
-    """Weight λ of the L2 regularisation."""
+    """Weight λ of the L2 regularisation; ItemKNN's shrinkage."""
     max_norm: float | None = 4.5
     """Norm clipping's n̄; None: no clipping."""
     users_per_batch: int = 2500
@@ -93,7 +93,7 @@ class Settings:
     ratio_bound: float = 70.0
     """DREGN-CF's upper bound of the density ratio."""
     confidence: float = 40.0
-    """ALS's α: an observed pair weighs 1 + α, an unobserved one 1."""
+    """ALS's α: an observed pair weighs α, an unobserved one 1."""
     neighbours: int = 200
     """Similar items that ItemKNN and EASE keep of each item."""
 

@@ -136,23 +136,32 @@ def _tensors(model: StoredModel) -> dict[str, Tensor]:
         "history.indptr": torch.from_numpy(model.interactions.indptr.copy()),
         "history.items": torch.from_numpy(model.interactions.items.copy()),
     }
-    if scorer.sparse_part is not None:
-        tensors |= {
-            "sparse.indptr": scorer.sparse_part.rows.indptr,
-            "sparse.columns": scorer.sparse_part.rows.columns,
-            "sparse.values": scorer.sparse_part.values,
-        }
+    for name, part in (("sparse", scorer.sparse_part), ("neighbours", scorer.neighbours)):
+        if part is not None:
+            tensors |= {
+                f"{name}.indptr": part.rows.indptr,
+                f"{name}.columns": part.rows.columns,
+                f"{name}.values": part.values,
+            }
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
 
 def _scorer(tensors: Mapping[str, Tensor], device: torch.device) -> VectorScorer:
-    sparse_part = None
-    if "sparse.values" in tensors:
-        rows = Rows(tensors["sparse.indptr"].to(device), tensors["sparse.columns"].to(device))
-        sparse_part = SparsePart(rows, tensors["sparse.values"].to(device))
     return VectorScorer(
-        tensors["user_vectors"].to(device), tensors["item_vectors"].to(device), sparse_part
+        tensors["user_vectors"].to(device),
+        tensors["item_vectors"].to(device),
+        _sparse_part(tensors, "sparse", device),
+        _sparse_part(tensors, "neighbours", device),
     )
+
+
+def _sparse_part(
+    tensors: Mapping[str, Tensor], name: str, device: torch.device
+) -> SparsePart | None:
+    if f"{name}.values" not in tensors:
+        return None
+    rows = Rows(tensors[f"{name}.indptr"].to(device), tensors[f"{name}.columns"].to(device))
+    return SparsePart(rows, tensors[f"{name}.values"].to(device))
 
 
 def _write(

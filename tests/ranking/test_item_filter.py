@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 import densirank
-from densirank import Ranker
+from densirank import Ranker, sparse_products
 from densirank.data.synthetic import planted
 from densirank.ranking import item_filter
 from densirank.ranking.item_filter import ItemFilter
@@ -36,7 +36,7 @@ def _dense(owned: NDArray[np.bool_]) -> NDArray[np.float64]:
     by_user = np.maximum(owned.sum(1, keepdims=True), 1) ** -0.5
     by_item = np.maximum(owned.sum(0, keepdims=True), 1) ** -0.5
     normalised = by_user * owned * by_item
-    scores = normalised @ normalised.T @ normalised
+    scores = owned @ normalised.T @ normalised
     spread = scores.std(axis=1, keepdims=True)
     standardised: NDArray[np.float64] = scores / np.where(spread > 0, spread, 1)
     return standardised
@@ -55,7 +55,7 @@ def test_unpruned_it_is_the_dense_formula_on_items_not_had(
 ) -> None:
     owned = _owned(n_users, n_items, seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(item_filter, "BLOCK_PRODUCTS", block_products)
+        patch.setattr(sparse_products, "BLOCK_PRODUCTS", block_products)
         made = ItemFilter.of(densirank.read(sparse.csr_array(owned)), CPU)
     expected = np.where(owned, 0, _dense(owned))
     np.testing.assert_allclose(_table(made, n_items), expected, rtol=2e-4, atol=1e-5)

@@ -6,8 +6,11 @@ import torch
 
 from densirank.data.interactions import Interactions
 from densirank.models.adversaries import Adversaries
+from densirank.models.als import AlternatingLeastSquares
 from densirank.models.base import Model
+from densirank.models.ease import Ease
 from densirank.models.enmf import ENMF
+from densirank.models.itemknn import ItemKNN
 from densirank.models.lightgcn import LightGCN
 from densirank.models.mf import MatrixFactorisation
 from densirank.models.multvae import MultVAE
@@ -46,6 +49,9 @@ MODELS: Mapping[str, ModelBuilder] = {
         _mf(data, settings, generator), _mf(data, settings, generator), generator_ranks=True
     ),
     "popularity": lambda data, settings, generator: Popularity(data),
+    "itemknn": lambda data, settings, generator: ItemKNN(data, settings.neighbours, settings.l2),
+    "ease": lambda data, settings, generator: Ease(data, settings.l2, settings.neighbours),
+    "als": AlternatingLeastSquares,
 }
 
 __all__ = ["MODELS", "Model"]

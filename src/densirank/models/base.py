@@ -32,6 +32,10 @@ class Model(nn.Module):
         """Scores that some items of some users have besides the dot product, where there are."""
         return None
 
+    def neighbours(self) -> SparsePart | None:
+        """Each item's most similar items, where the angles between vectors do not say them."""
+        return None
+
     def prepare(self, hardware: Hardware) -> Self:
         """Move to where training happens, and choose how to compute there."""
         return self.to(hardware.device)
@@ -59,6 +63,18 @@ def dropped(values: Tensor, share: float, chance: torch.Generator | None) -> Ten
         return values
     kept = torch.rand(values.shape, generator=chance, device=values.device) >= share
     return values * kept / (1 - share)
+
+
+class Made(Model):
+    """Vectors that are known from the start: there is nothing to train."""
+
+    def __init__(self, user_vectors: Tensor, item_vectors: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("user_vectors", user_vectors)
+        self.register_buffer("item_vectors", item_vectors)
+
+    def vectors(self) -> tuple[Tensor, Tensor]:
+        return self.get_buffer("user_vectors"), self.get_buffer("item_vectors")
 
 
 class Factorisation(Model):

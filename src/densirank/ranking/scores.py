@@ -48,6 +48,7 @@ class VectorScorer:
     user_vectors: Tensor  # (users, dim)
     item_vectors: Tensor  # (items, dim)
     sparse_part: SparsePart | None = None
+    neighbours: SparsePart | None = None  # of each item, where angles between vectors say nothing
 
     @property
     def n_users(self) -> int:

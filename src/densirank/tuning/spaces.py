@@ -46,11 +46,11 @@ OF_WORD: Mapping[str, Space] = {
     "ngcf": _DROPOUT,
     "mult-vae": {**_DROPOUT, "l2": Range(0.1, 5.0, log=True)},
     "popularity": {},
-    "itemknn": {"neighbours": Range(10, 1000, log=True)},
-    "ease": {
-        "l2": Range(10.0, 5000.0, log=True),
-        "neighbours": Range(50, 2000, log=True),
+    "itemknn": {
+        "l2": Range(1.0, 500.0, log=True),
+        "neighbours": Range(10, 1000, log=True),
     },
+    "ease": {"l2": Range(10.0, 5000.0, log=True)},
     "als": {
         "confidence": Range(1.0, 200.0, log=True),
         "l2": Range(1e-3, 500.0, log=True),

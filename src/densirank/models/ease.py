@@ -1,0 +1,108 @@
+"""EASE (Steck 2019): the item–item weights that best give back each user's items by the others.
+
+With X the users × items matrix of who had what, B minimises ‖X − XB‖² + λ‖B‖² under diag B = 0. Its
+closed form is B_ij = −P_ij / P_jj off the diagonal, with P = (XᵀX + λI)^-1. It has an entry for any
+two items, so it lives as long as scores are made of it and no longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch import Tensor
+
+from densirank.csr import KEPT, Rows, SparsePart, sparse_matrix
+from densirank.data.interactions import Interactions
+from densirank.errors import InputError
+from densirank.hardware import memory_bytes
+from densirank.models.item_item import ItemItem
+
+BLOCK_BYTES = 256 << 20
+"""Memory for rows of items × items or users × items that are worked on at once."""
+
+
+class Ease(ItemItem):
+    """f_u(i) = Σ B_ji over the user's items j."""
+
+    def __init__(self, data: Interactions, l2: float, neighbours: int) -> None:
+        super().__init__(data)
+        self.l2 = l2
+        self.count = neighbours
+
+    def solve(self, device: torch.device) -> tuple[SparsePart, SparsePart]:
+        weights = item_weights(self.data, self.l2, device)
+        return (
+            _highest(_scores_not_had(self.data, weights), KEPT),
+            _highest(torch.split(weights, _rows_at_once(self.data)), self.count),
+        )
+
+
+def item_weights(data: Interactions, l2: float, device: torch.device) -> Tensor:
+    """B, (items, items), made in the memory of XᵀX."""
+    _require_memory(data.n_items, device)
+    matrix = _gram(data, device)
+    matrix.diagonal().add_(l2)
+    in_lapack_order = matrix.mT  # the same numbers: symmetric
+    failure = torch.zeros((), dtype=torch.int32, device=device)
+    torch.linalg.cholesky_ex(in_lapack_order, out=(in_lapack_order, failure))
+    if failure:
+        raise InputError(f"XᵀX + l2 · I has no inverse with l2 = {l2:g}; choose a larger l2")
+    torch.cholesky_inverse(in_lapack_order, out=in_lapack_order)
+    matrix.div_(-matrix.diagonal().clone())
+    return matrix.fill_diagonal_(0)
+
+
+def _require_memory(n_items: int, device: torch.device) -> None:
+    """Refuse what cannot fit: a GPU inverts into a second matrix, a CPU in place."""
+    needed = (1 if device.type == "cpu" else 2) * 4 * n_items**2
+    there = memory_bytes(device)
+    if needed > there:
+        raise InputError(
+            f"EASE needs {needed:,} bytes of memory on {device.type} for {n_items:,} items, and "
+            f"there are {there:,}; choose another method, such as itemknn, or fewer items"
+        )
+
+
+def _gram(data: Interactions, device: torch.device) -> Tensor:
+    """XᵀX, (items, items): how many users have both."""
+    owned = data.matrix()
+    by_item = owned.T.tocsr()
+    gram = torch.empty(data.n_items, data.n_items, device=device)
+    at_once = _rows_at_once(data)
+    for first in range(0, data.n_items, at_once):
+        items = slice(first, first + at_once)
+        gram[items] = torch.from_numpy((by_item[items] @ owned).toarray())
+    return gram
+
+
+def _scores_not_had(data: Interactions, weights: Tensor) -> Iterator[Tensor]:
+    """XB with 0 for the items a user has, some users at a time."""
+    had = Rows.of(data, weights.device)
+    everybody = torch.arange(data.n_users, device=weights.device)
+    for users in torch.split(everybody, _rows_at_once(data)):
+        own = had.take(users)
+        ones = weights.new_ones(len(own.columns))
+        scores = sparse_matrix(own.indptr, own.columns, ones, (len(users), len(weights))) @ weights
+        scores[own.row_of_entry, own.columns] = 0
+        yield scores
+
+
+def _highest(blocks: Iterable[Tensor], count: int) -> SparsePart:
+    """The ``count`` highest entries of each row as far as they are above 0, which others stand for.
+
+    Were negative ones kept, they would come after those that are not.
+    """
+    counts, columns, values = [], [], []
+    for block in blocks:
+        best, where = block.topk(min(count, block.shape[1]), dim=1)
+        above = best > 0
+        counts.append(above.sum(dim=1))
+        columns.append(where[above])
+        values.append(best[above])
+    indptr = torch.nn.functional.pad(torch.cat(counts).cumsum(0), (1, 0))
+    return SparsePart(Rows(indptr, torch.cat(columns)), torch.cat(values))
+
+
+def _rows_at_once(data: Interactions) -> int:
+    return max(1, BLOCK_BYTES // (4 * data.n_items))

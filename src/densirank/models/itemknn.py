@@ -1,0 +1,46 @@
+"""ItemKNN (Sarwar et al. 2001): an item is for those who have the items most similar to it."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from scipy import sparse
+
+from densirank.csr import KEPT, SparsePart
+from densirank.data.interactions import Interactions
+from densirank.models.item_item import ItemItem
+from densirank.sparse_products import Matrix, best_entries, by_row_blocks
+
+
+class ItemKNN(ItemItem):
+    """f_u(i) = Σ s_ij over the items j that are user u's and among the most similar to i."""
+
+    def __init__(self, data: Interactions, neighbours: int, shrinkage: float) -> None:
+        super().__init__(data)
+        self.count = neighbours
+        self.shrinkage = shrinkage
+
+    def solve(self, device: torch.device) -> tuple[SparsePart, SparsePart]:
+        owned = self.data.matrix()
+        near = nearest_items(self.data, self.count, self.shrinkage)
+        scores = by_row_blocks(
+            owned, near.T.tocsr(), lambda users, block: best_entries(block, KEPT, owned[users])
+        )
+        return SparsePart.of(scores, device), SparsePart.of(near, device)
+
+
+def nearest_items(data: Interactions, count: int, shrinkage: float) -> Matrix:
+    """Each item's ``count`` most similar others, s_ij = n_ij / (√(n_i n_j) + shrinkage).
+
+    n_i users have item i and n_ij both: a cosine, made smaller where it rests on few users.
+    """
+    owned = data.matrix()
+    lengths = np.sqrt(data.item_counts).astype(np.float32)
+    itself = sparse.eye_array(data.n_items, format="csr")
+
+    def nearest(items: slice, shared: Matrix) -> Matrix:
+        own_lengths = np.repeat(lengths[items], np.diff(shared.indptr))
+        shared.data /= own_lengths * lengths[shared.indices] + np.float32(shrinkage)
+        return best_entries(shared, count, barred=itself[items])
+
+    return by_row_blocks(owned.T.tocsr(), owned, nearest)

@@ -254,6 +254,7 @@ def test_all_of_it_runs_where_there_is_no_polars(
     assert done.returncode == 0, done.stderr
     assert "WD-LGCN − PDE-LGCN" in done.stdout
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "adversarial.json",
         *(f"figure-efficiency.{suffix}" for suffix in ("json", "png", "svg")),
         *(f"figure-sensitivity.{suffix}" for suffix in ("json", "png", "svg")),
         *(f"{table}.{suffix}" for table in ("reference", "significance") for suffix in FORMS),
@@ -266,3 +267,12 @@ def test_all_of_it_runs_where_there_is_no_polars(
     series = json.loads((tmp_path / "out" / "figure-sensitivity.json").read_text())
     assert [one["method"] for one in series] == ["pde-lgcn", "wd-lgcn"]
     assert {norm for norm, _ in series[0]["points"]} >= {2.0, 4.0, None}
+
+
+def test_the_game_is_played_once_and_shown_again(paper: Paper, records: Records) -> None:
+    assert "no records to draw it from" in paper("adversarial", "--quick").stderr
+    played = paper("adversarial", "--quick", "--run")
+    assert played.exit_code == 0, played.output
+    assert "more steps of the generator alone" in played.stdout
+    assert files(records) == ["adversarial.json"]
+    assert paper("adversarial", "--quick").stdout == played.stdout

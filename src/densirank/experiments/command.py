@@ -80,7 +80,7 @@ def paper(
         shop = Workshop(store, PublicData(data_dir), err, device, quick, deadline)
         faults = _work(shop, missing(possible, store))
 
-    asked = Request(store, sets, only, quick, out_dir or store.folder / "figures")
+    asked = Request(store, sets, only, quick, run, out_dir or store.folder / "figures")
     shown = {name: MAKERS[name](asked) for name in products}
     if as_json:
         out.print_json(json.dumps({name: one.data for name, one in shown.items()}))

@@ -28,6 +28,7 @@ PRODUCTS: Mapping[str, tuple[Kind, tuple[str, ...]]] = {
     "significance": ("run", (*TABLE_1.methods, *TABLE_2.methods)),
     "figure-efficiency": ("curve", EFFICIENCY),
     "figure-sensitivity": ("sensitivity", SENSITIVE),
+    "adversarial": ("run", ()),
 }
 """Every table and figure: the records it is made from, besides the choices behind them."""
 
@@ -87,8 +88,8 @@ def jobs_for(
                     Job(kind, dataset, method, seed)
                     for seed in (seeds if product in TABLES else seeds[:1])
                 }
-    if not jobs:
-        asked = ", ".join(methods or ())
+    if not jobs and methods is not None:
+        asked = ", ".join(methods)
         raise InputError(f"nothing in {', '.join(products)} is made with the methods {asked}")
     return in_order(jobs)
 

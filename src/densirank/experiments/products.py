@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from densirank.atomic import written_atomically
+from densirank.experiments.adversarial import QUICK_LOOKS, Game, play
 from densirank.experiments.figures import (
     Series,
     curves,
@@ -33,6 +34,7 @@ class Request:
     datasets: Sequence[str]
     methods: Sequence[str] | None = None
     quick: bool = False
+    run: bool = False
     pictures: Path = Path()
     """The folder that figures are written to."""
 
@@ -100,6 +102,18 @@ def sensitivity(asked: Request) -> Shown:
     return _pictured(series, draw_sensitivity, asked)
 
 
+def adversarial(asked: Request) -> Shown:
+    """IRWGAN beside PDE; the world is small, so it is played here where that is asked for."""
+    path = asked.records.folder / "adversarial.json"
+    wanted = asked.methods is None or "irwgan" in asked.methods
+    if wanted and asked.run and not path.exists():
+        (play(QUICK_LOOKS) if asked.quick else play()).write(path)
+    if not wanted or not path.exists():
+        return Shown([])
+    game = Game.read(path)
+    return Shown(game.to_json(), [game.sheet()])
+
+
 def _pictured(
     series: list[Series], draw: Callable[[list[Series], Path], list[Path]], asked: Request
 ) -> Shown:
@@ -112,4 +126,5 @@ MAKERS: Mapping[str, Callable[[Request], Shown]] = {
     "significance": significance,
     "figure-efficiency": efficiency,
     "figure-sensitivity": sensitivity,
+    "adversarial": adversarial,
 }

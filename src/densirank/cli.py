@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
+from rich.box import SIMPLE
+from rich.table import Column, Table
 
 from densirank import METHODS, Interactions, Ranker, __version__, load
 from densirank.atomic import written_atomically
@@ -236,9 +237,9 @@ def methods(as_json: JsonOption = False) -> None:
     if as_json:
         out.print_json(json.dumps(rows))
         return
-    table = Table("method", "model", "risk", "max_norm", "what it is")
-    for row in rows:
-        table.add_row(*("–" if value is None else str(value) for value in row.values()))
+    table = Table(Column("method", no_wrap=True), "what it is", "max_norm", box=SIMPLE)
+    for m in METHODS.values():
+        table.add_row(m.name, m.summary, "–" if m.max_norm is None else f"{m.max_norm:g}")
     out.print(table)
 
 

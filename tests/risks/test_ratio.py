@@ -104,3 +104,15 @@ def test_an_estimate_that_falls_below_what_positives_contribute_is_cut_off(
         risk = ratio_risk(users, items, positives, bound)
         (gradient,) = torch.autograd.grad(risk, items)
         assert gradient[nobodys].any() != is_cut_off
+
+
+def test_a_positive_that_scores_very_low_makes_nothing_infinite(
+    positives_of: Callable[..., Positives],
+) -> None:
+    users = torch.tensor([[10.0]], requires_grad=True)
+    items = torch.tensor([[-20.0], [1.0], [0.5]], requires_grad=True)
+    risk = ratio_risk(users, items, positives_of(np.array([[True, True, False]])), 70.0)
+    risk.backward()
+    assert risk.isfinite()
+    assert users.grad is not None
+    assert users.grad.isfinite().all()

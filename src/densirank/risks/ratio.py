@@ -6,6 +6,7 @@ normalised by its own weights, and the weights are not differentiated.
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
@@ -23,7 +24,7 @@ def ratio_risk(
     """
     own = softplus(positives.scores(user_vectors, item_vectors))
     every = softplus(user_vectors @ item_vectors[: positives.n_candidates].T)
-    weights = own.detach()
+    weights = own.detach().clamp(min=torch.finfo(own.dtype).tiny ** 0.5)  # 1/r stays finite
     mean, square = positives.mean(own, 1 / weights), positives.mean(own.square(), 1 / weights)
     prior = positives.counts.to(own.dtype) / len(positives.everybodys)
     correction = square / (2 * bound)

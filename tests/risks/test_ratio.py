@@ -112,7 +112,7 @@ def test_a_positive_that_scores_very_low_makes_nothing_infinite(
     users = torch.tensor([[10.0]], requires_grad=True)
     items = torch.tensor([[-20.0], [1.0], [0.5]], requires_grad=True)
     risk = ratio_risk(users, items, positives_of(np.array([[True, True, False]])), 70.0)
-    risk.backward()
+    risk.backward()  # type: ignore[no-untyped-call]
     assert risk.isfinite()
     assert users.grad is not None
     assert users.grad.isfinite().all()

@@ -49,7 +49,7 @@ Curve = tuple[list[float], list[float]]
 def curves(record: dict[str, Any]) -> tuple[Curve, Curve]:
     """(seconds, nDCG) of our fits with the item–item filter, and of those without."""
     found: tuple[Curve, Curve] = (([], []), ([], []))
-    for point in sorted(record["ours"], key=lambda point: point["seconds"]):
+    for point in sorted(record["ours"], key=lambda point: point["settings"]["iterations"]):
         times, values = found[0 if "filter_weight" in point["settings"] else 1]
         times.append(point["seconds"])
         values.append(point["ndcg@20"])
@@ -72,8 +72,8 @@ def draw(panel: Axes, dataset: str, records: list[dict[str, Any]]) -> None:
         if with_filter[0]:
             drawn += with_filter[0]
             panel.plot(*with_filter, "o--", color=BLUE, markerfacecolor="white")
-            last = (with_filter[0][-1], with_filter[1][-1])
-            label(panel, f"with filter\n{figures(*last)}", last, (-9, 4), BLUE)
+            best = max(zip(*with_filter, strict=True), key=lambda point: point[1])
+            label(panel, f"with filter\n{figures(*best)}", best, (-9, 4), BLUE)
         for peer in record["peers"].values():
             if peer == "failed":
                 continue
@@ -83,7 +83,7 @@ def draw(panel: Axes, dataset: str, records: list[dict[str, Any]]) -> None:
                 continue
             drawn.append(point[0])
             panel.plot(*point, "s", color="black")
-            label(panel, f"{peer['method']}\n{figures(*point)}", point, (0, -18), "black")
+            label(panel, f"{peer['method']}\n{figures(*point)}", point, (-9, -16), "black")
     panel.axhline(target, color=GREY, linewidth=1, linestyle="--", zorder=0)
     panel.plot(seconds, target, "D", color="white", markeredgecolor=GREY)
     text = f"WD-LGCN as published\n{figures(seconds, target)} on a P100"

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from types import TracebackType
+from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 from densirank.training.callbacks import Report
 
@@ -13,26 +21,23 @@ PLAIN_LINE_EVERY = 50
 """Where there is no terminal, one line after about so many iterations."""
 
 
-class ProgressBar:
-    """A callback of the trainer; a bar on a terminal, now and then a line elsewhere."""
+class Bars:
+    """Bars with a status each, on a terminal, while inside ``with``; none elsewhere."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, clock: ProgressColumn) -> None:
         self._console = console
-        self._validation = ""
-        self._last_line = 0
         self._progress = Progress(
-            TextColumn("training"),
+            TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[status]}"),
-            TimeRemainingColumn(),
+            clock,
             console=console,
             transient=True,
             disable=not console.is_terminal,
         )
-        self._task = self._progress.add_task("training", total=None, status="")
 
-    def __enter__(self) -> ProgressBar:
+    def __enter__(self) -> Self:
         self._progress.start()
         return self
 
@@ -43,6 +48,16 @@ class ProgressBar:
         trace: TracebackType | None,
     ) -> None:
         self._progress.stop()
+
+
+class ProgressBar(Bars):
+    """A callback of the trainer; a bar on a terminal, now and then a line elsewhere."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console, TimeRemainingColumn())
+        self._validation = ""
+        self._last_line = 0
+        self._task = self._progress.add_task("training", total=None, status="")
 
     def __call__(self, report: Report) -> None:
         if report.validation is not None:

@@ -3,44 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import TimeElapsedColumn
 
+from densirank.progress import Bars
 from densirank.training.callbacks import Report
 from densirank.tuning.trials import Trial, best_of
 
 
-class SearchBar:
+class SearchBar(Bars):
     """Two bars on a terminal, the trials and the training of one; elsewhere a line a trial."""
 
     def __init__(self, console: Console, trials: int | None) -> None:
-        self._console = console
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[status]}"),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
+        super().__init__(console, TimeElapsedColumn())
         self._trials = self._progress.add_task("trials", total=trials, status="")
         self._training = self._progress.add_task("training", total=None, status="")
-
-    def __enter__(self) -> SearchBar:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._progress.stop()
 
     def report(self, report: Report) -> None:
         """Take a report of the trial that is being fitted: a callback of the trainer."""

@@ -43,8 +43,10 @@ def _dense(owned: NDArray[np.bool_]) -> NDArray[np.float64]:
 
 
 def _table(made: ItemFilter, n_items: int) -> NDArray[np.float64]:
-    table = np.zeros((len(made.rows), n_items))
-    table[made.rows.row_of_entry.numpy(), made.rows.columns.numpy()] = made.values.numpy()
+    table = np.zeros((len(made.scores.rows), n_items))
+    table[made.scores.rows.row_of_entry.numpy(), made.scores.rows.columns.numpy()] = (
+        made.scores.values.numpy()
+    )
     return table
 
 
@@ -67,7 +69,7 @@ def test_a_user_keeps_the_highest_scores(monkeypatch: pytest.MonkeyPatch) -> Non
     everything = _table(ItemFilter.of(data, CPU), 30)
     monkeypatch.setattr(item_filter, "KEPT", 5)
     made = ItemFilter.of(data, CPU)
-    assert made.rows.counts.max() == 5
+    assert made.scores.rows.counts.max() == 5
     for row, kept in zip(everything, _table(made, 30), strict=True):
         assert set(np.flatnonzero(kept)) == set(np.argsort(-row)[:5][np.sort(-row)[:5] < 0])
 
@@ -76,7 +78,7 @@ def test_an_item_keeps_its_nearest_neighbours(monkeypatch: pytest.MonkeyPatch) -
     owned = _owned(12, 30, seed=4)
     data = densirank.read(sparse.csr_array(owned))
     monkeypatch.setattr(item_filter, "NEIGHBOURS", 1)  # the item itself: what is had, is barred
-    assert len(ItemFilter.of(data, CPU).values) == 0
+    assert len(ItemFilter.of(data, CPU).scores.values) == 0
 
 
 def test_beside_vectors_both_count_in_standard_deviations() -> None:

@@ -15,7 +15,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from densirank.csr import KEPT, Rows, SparsePart
+from densirank.csr import KEPT, SparsePart
 from densirank.data.interactions import Interactions
 from densirank.sparse_products import Matrix, best_entries, by_row_blocks
 
@@ -27,8 +27,7 @@ NEIGHBOURS = 200
 class ItemFilter:
     """Each user's highest filter scores among the items not had, in units of σ_u(g)."""
 
-    rows: Rows
-    values: Tensor  # (entries,) parallel to rows.columns
+    scores: SparsePart
 
     @classmethod
     def of(cls, data: Interactions, device: torch.device) -> ItemFilter:
@@ -37,13 +36,10 @@ class ItemFilter:
         near = by_row_blocks(
             normalised.T.tocsr(), normalised, lambda _, block: best_entries(block, NEIGHBOURS)
         )
-        best = SparsePart.of(
-            by_row_blocks(
-                had, near, lambda users, block: _best_standardised(block, barred=had[users])
-            ),
-            device,
+        best = by_row_blocks(
+            had, near, lambda users, block: _best_standardised(block, barred=had[users])
         )
-        return cls(best.rows, best.values)
+        return cls(SparsePart.of(best, device))
 
     def beside(self, user_vectors: Tensor, item_vectors: Tensor, weight: float) -> SparsePart:
         """The part that makes f + weight · σ_u(f) · g / σ_u(g) of the dot products f.
@@ -53,7 +49,8 @@ class ItemFilter:
         centred = item_vectors - item_vectors.mean(dim=0)
         covariance = centred.T @ centred / len(item_vectors)
         spread = ((user_vectors @ covariance) * user_vectors).sum(dim=1).clamp(min=0).sqrt()
-        return SparsePart(self.rows, weight * spread[self.rows.row_of_entry] * self.values)
+        rows = self.scores.rows
+        return SparsePart(rows, weight * spread[rows.row_of_entry] * self.scores.values)
 
 
 def _normalised(data: Interactions) -> Matrix:

@@ -2,46 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from densirank import frames
 from densirank.csr import Rows
 from densirank.data.interactions import Interactions
 from densirank.data.reading import read
 from densirank.data.splitting import validation_split
-from densirank.data.vocabulary import Vocabulary
+from densirank.data.vocabulary import Ids
 from densirank.errors import InputError
 from densirank.evaluation.held_out import HeldOut
 from densirank.evaluation.metrics import Evaluation
+from densirank.fitting import fit_scorer
 from densirank.hardware import resolve_device, resolve_hardware
 from densirank.methods import method_named
-from densirank.models import MODELS
-from densirank.ranking.item_filter import ItemFilter
 from densirank.ranking.scores import VectorScorer
 from densirank.ranking.topk import top_k
-from densirank.risks import HALF_PRECISION, risk_for
+from densirank.risks import HALF_PRECISION
 from densirank.settings import SettingOverrides
 from densirank.storage import StoredModel, load_model, save_model
-from densirank.training.batches import BatchSampler
 from densirank.training.callbacks import Callback, Snapshots
 from densirank.training.checkpoint import Checkpoint
-from densirank.training.trainer import Outcome, Validate, train
 
 if TYPE_CHECKING:
     import polars as pl
-
-VALIDATION_K = 20
-"""Early stopping looks at nDCG at this depth."""
-
-Ids = int | str | Sequence[int] | Sequence[str] | NDArray[Any]
 
 
 class Ranker:
@@ -99,57 +90,26 @@ class Ranker:
         data = _as_interactions(interactions)
         if valid is not None and not isinstance(valid, float):
             valid = _as_interactions(valid)
+        train_part, held_out = self._hold_out(data, valid, valid_split)
         hardware = resolve_hardware(
             self.device,
             self.precision,
             self.settings.dim,
             has_kernels=self.method.risk in HALF_PRECISION,
         )
-        train_part, held_out = self._hold_out(data, valid, valid_split)
-        generator = torch.Generator().manual_seed(self.seed)
-        model = MODELS[self.method.model](train_part, self.settings, generator).prepare(hardware)
-
         self.interactions_ = data
-        if self.method.risk is None:
-            with torch.no_grad():
-                self.scorer_ = VectorScorer(
-                    *model.vectors(), model.sparse_part(), model.neighbours()
-                )
-            self.training_: dict[str, Any] = {}
-            return self
-        scorer = self._scorer_with_filter(train_part, hardware.device)
-        outcome = train(
-            model,
-            risk_for(hardware, self.method.risk, self.settings),
-            BatchSampler(
-                train_part,
-                self.settings.users_per_batch,
-                self.settings.candidates,
-                self.seed,
-                hardware.device,
-            ),
+        self.scorer_, self.training_ = fit_scorer(
+            self.method,
             self.settings,
+            self.seed,
             hardware,
-            None if held_out is None else _validator(train_part, held_out, scorer, hardware.device),
+            train_part,
+            held_out,
             callbacks,
             self._checkpoint(checkpoint, checkpoint_seconds, data, valid, valid_split),
             snapshots,
         )
-        self.scorer_ = scorer(outcome.user_vectors, outcome.item_vectors)
-        self.training_ = _training_record(outcome)
         return self
-
-    def _scorer_with_filter(
-        self, data: Interactions, device: torch.device
-    ) -> Callable[[Tensor, Tensor], VectorScorer]:
-        """(user vectors, item vectors) → how they score, with the item–item filter if asked for."""
-        weight = self.settings.filter_weight
-        if weight == 0:
-            return VectorScorer
-        item_filter = ItemFilter.of(data, device)
-        return lambda users, items: VectorScorer(
-            users, items, item_filter.beside(users, items, weight)
-        )
 
     def _hold_out(
         self,
@@ -201,11 +161,9 @@ class Ranker:
         ``exclude`` takes items out of it. The probability is p(i|u) over what could have been
         listed. Where fewer than ``k`` items are left, there are fewer rows.
         """
-        import polars as pl
-
         _check_k(k)
         data, scorer = self.interactions_, self.scorer_
-        wanted = np.arange(data.n_users) if users is None else _known(data.user_ids, users, "user")
+        wanted = np.arange(data.n_users) if users is None else data.user_ids.known(users, "user")
         blocks = top_k(
             scorer,
             torch.from_numpy(wanted).to(scorer.device),
@@ -215,24 +173,7 @@ class Ranker:
             excluded=self._item_indices(exclude),
             with_normaliser=True,
         )
-        frames = []
-        for lists in blocks:
-            there = lists.items >= 0
-            rows, places = there.nonzero(as_tuple=True)
-            assert lists.log_normaliser is not None
-            log_probability = lists.scores - lists.log_normaliser.unsqueeze(1)
-            frames.append(
-                pl.DataFrame(
-                    {
-                        "user_id": _id_series(data.user_ids, lists.users[rows]),
-                        "item_id": _id_series(data.item_ids, lists.items[there]),
-                        "score": lists.scores[there].cpu().numpy(),
-                        "probability": log_probability[there].exp().cpu().numpy(),
-                        "rank": (places + 1).cpu().numpy(),
-                    }
-                )
-            )
-        return pl.concat(frames)
+        return frames.recommendations(blocks, data)
 
     def similar_items(self, item: int | str, k: int = 10) -> pl.DataFrame:
         """The ``k`` most similar items: ``item_id, score, rank``.
@@ -240,24 +181,15 @@ class Ranker:
         The score is the cosine of the vectors, or the weight between the items where a method has
         such (ItemKNN, EASE); then there are fewer rows where an item has fewer neighbours.
         """
-        import polars as pl
-
         _check_k(k)
-        (index,) = _known(self.interactions_.item_ids, item, "item")
+        (index,) = self.interactions_.item_ids.known(item, "item")
         vectors = torch.nn.functional.normalize(self.scorer_.item_vectors, dim=1)
         itself = torch.tensor([index], device=vectors.device)
         near = self.scorer_.neighbours
         among = None if near is None else near.rows.take(itself).columns
         similarity = VectorScorer(vectors, vectors, near)
         (lists,) = top_k(similarity, itself, k, allowed=among, excluded=itself)
-        there = lists.items >= 0
-        return pl.DataFrame(
-            {
-                "item_id": _id_series(self.interactions_.item_ids, lists.items[there]),
-                "score": lists.scores[there].cpu().numpy(),
-                "rank": np.arange(1, int(there.sum()) + 1),
-            }
-        )
+        return frames.similar(lists, self.interactions_)
 
     def evaluate(self, test: Any, k: int = 20) -> dict[str, Any]:
         """Metrics at ``k`` over the users of ``test``, ranking all items they have not had.
@@ -301,7 +233,7 @@ class Ranker:
     def _item_indices(self, ids: Ids | None) -> Tensor | None:
         if ids is None:
             return None
-        indices = _known(self.interactions_.item_ids, ids, "item")
+        indices = self.interactions_.item_ids.known(ids, "item")
         return torch.from_numpy(indices).to(self.scorer_.device)
 
 
@@ -329,51 +261,3 @@ def _as_interactions(source: Any) -> Interactions:
 def _check_k(k: int) -> None:
     if k < 1:
         raise InputError(f"k must be at least 1, not {k}")
-
-
-def _known(vocabulary: Vocabulary, ids: Ids, what: str) -> NDArray[np.int64]:
-    """The indices of ids that must all be known."""
-    wanted: ArrayLike = [ids] if isinstance(ids, int | str) else ids
-    indices = vocabulary.indices(wanted)
-    if (indices < 0).any():
-        unknown = [
-            str(i) for i, index in zip(np.asarray(wanted), indices, strict=True) if index < 0
-        ]
-        more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
-        raise InputError(f"the model does not know the {what} {', '.join(unknown[:3])}{more}")
-    return indices
-
-
-def _id_series(vocabulary: Vocabulary, indices: Tensor) -> pl.Series:
-    import polars as pl
-
-    kind = pl.String if vocabulary.is_text else pl.Int64
-    return pl.Series(vocabulary.ids[indices.cpu().numpy()], dtype=kind)
-
-
-def _validator(
-    train_part: Interactions,
-    held_out: Interactions,
-    scorer: Callable[[Tensor, Tensor], VectorScorer],
-    device: torch.device,
-) -> Validate:
-    """What the trainer calls to learn how well an iterate ranks the held-out items."""
-    validation = HeldOut(held_out, train_part, device)
-
-    def ndcg(user_vectors: Tensor, item_vectors: Tensor) -> float:
-        result = validation.evaluate(scorer(user_vectors, item_vectors), VALIDATION_K)
-        return float(result.per_user["ndcg"].mean())
-
-    return ndcg
-
-
-def _training_record(outcome: Outcome) -> dict[str, Any]:
-    """What is kept of the training beside the vectors: a curve to look at, and how it ended."""
-    return {
-        "iterations": outcome.iterations,
-        "best_iteration": outcome.best_iteration,
-        "best_validation_ndcg@20": outcome.best_validation,
-        "interrupted": outcome.interrupted,
-        "seconds": outcome.reports[-1].seconds if outcome.reports else 0.0,
-        "reports": [asdict(report) for report in outcome.reports],
-    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -9,6 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from densirank.errors import InputError
+
+Ids = int | str | Sequence[int] | Sequence[str] | NDArray[Any]
+"""One original id or several, as callers give them."""
 
 _PART = 1 << 20  # rows of a long column that are worked on at a time, where that saves a copy of it
 
@@ -67,6 +71,22 @@ class Vocabulary:
             return np.fromiter((position.get(i, -1) for i in wanted), np.int64, len(wanted))
         found = np.searchsorted(self.ids, wanted).clip(max=len(self.ids) - 1)
         return np.where(self.ids[found] == wanted, found, -1)
+
+    def known(self, ids: Ids, what: str) -> NDArray[np.int64]:
+        """The indices of ids that must all be here; ``what`` they are is said of a missing one.
+
+        >>> Vocabulary([5, 7]).known(7, "item").tolist()
+        [1]
+        """
+        wanted: ArrayLike = [ids] if isinstance(ids, int | str) else ids
+        indices = self.indices(wanted)
+        if (indices < 0).any():
+            unknown = [
+                str(i) for i, index in zip(np.asarray(wanted), indices, strict=True) if index < 0
+            ]
+            more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
+            raise InputError(f"the model does not know the {what} {', '.join(unknown[:3])}{more}")
+        return indices
 
     @cached_property
     def _position_of_text(self) -> dict[str, int]:

@@ -14,9 +14,10 @@ from densirank.data.interactions import Interactions
 from densirank.data.reading import read
 from densirank.data.splitting import validation_split
 from densirank.errors import InputError, TrainingError
+from densirank.fitting import VALIDATION_K
 from densirank.hardware import resolve_hardware
 from densirank.methods import Method
-from densirank.ranker import VALIDATION_K, Ranker
+from densirank.ranker import Ranker
 from densirank.settings import SettingOverrides
 from densirank.training.callbacks import Callback
 from densirank.training.interruption import Interruption

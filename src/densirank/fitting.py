@@ -1,0 +1,95 @@
+"""From interactions to a fitted scorer: a model, a risk and a sampler put together and trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from densirank.data.interactions import Interactions
+from densirank.evaluation.held_out import HeldOut
+from densirank.hardware import Hardware
+from densirank.methods import Method
+from densirank.models import MODELS
+from densirank.ranking.item_filter import ItemFilter
+from densirank.ranking.scores import VectorScorer
+from densirank.risks import risk_for
+from densirank.settings import Settings
+from densirank.training.batches import BatchSampler
+from densirank.training.callbacks import Callback, Snapshots
+from densirank.training.checkpoint import Checkpoint
+from densirank.training.trainer import Outcome, Validate, train
+
+VALIDATION_K = 20
+"""Early stopping looks at nDCG at this depth."""
+
+MakeScorer = Callable[[Tensor, Tensor], VectorScorer]
+"""(user vectors, item vectors) → how they score."""
+
+
+def fit_scorer(
+    method: Method,
+    settings: Settings,
+    seed: int,
+    hardware: Hardware,
+    data: Interactions,
+    held_out: Interactions | None,
+    callbacks: Sequence[Callback] = (),
+    checkpoint: Checkpoint | None = None,
+    snapshots: Snapshots | None = None,
+) -> tuple[VectorScorer, dict[str, Any]]:
+    """(how the fitted model scores, what is kept of its training)."""
+    generator = torch.Generator().manual_seed(seed)
+    model = MODELS[method.model](data, settings, generator).prepare(hardware)
+    if method.risk is None:
+        with torch.no_grad():
+            return VectorScorer(*model.vectors(), model.sparse_part(), model.neighbours()), {}
+    scorer = _scorer_with_filter(data, settings.filter_weight, hardware.device)
+    outcome = train(
+        model,
+        risk_for(hardware, method.risk, settings),
+        BatchSampler(data, settings.users_per_batch, settings.candidates, seed, hardware.device),
+        settings,
+        hardware,
+        None if held_out is None else _validator(data, held_out, scorer, hardware.device),
+        callbacks,
+        checkpoint,
+        snapshots,
+    )
+    return scorer(outcome.user_vectors, outcome.item_vectors), _training_record(outcome)
+
+
+def _scorer_with_filter(data: Interactions, weight: float, device: torch.device) -> MakeScorer:
+    """How vectors score, with the item–item filter beside them if it is asked for."""
+    if weight == 0:
+        return VectorScorer
+    item_filter = ItemFilter.of(data, device)
+    return lambda users, items: VectorScorer(users, items, item_filter.beside(users, items, weight))
+
+
+def _validator(
+    data: Interactions, held_out: Interactions, scorer: MakeScorer, device: torch.device
+) -> Validate:
+    """What the trainer calls to learn how well an iterate ranks the held-out items."""
+    validation = HeldOut(held_out, data, device)
+
+    def ndcg(user_vectors: Tensor, item_vectors: Tensor) -> float:
+        result = validation.evaluate(scorer(user_vectors, item_vectors), VALIDATION_K)
+        return float(result.per_user["ndcg"].mean())
+
+    return ndcg
+
+
+def _training_record(outcome: Outcome) -> dict[str, Any]:
+    """What is kept of the training beside the vectors: a curve to look at, and how it ended."""
+    return {
+        "iterations": outcome.iterations,
+        "best_iteration": outcome.best_iteration,
+        "best_validation_ndcg@20": outcome.best_validation,
+        "interrupted": outcome.interrupted,
+        "seconds": outcome.reports[-1].seconds if outcome.reports else 0.0,
+        "reports": [asdict(report) for report in outcome.reports],
+    }

@@ -45,14 +45,18 @@ ADAM: Mapping[str, Any] = {"optimiser": "adam", "learning_rate": 0.05, **ALL_ITE
 DENSITY_GRAPH = Grid(
     {**WHITENED, "iterations": 500},
     (
-        {"max_norm": (3.0, 3.5, 4.0, 4.5, 5.0, 6.0)},
+        {"max_norm": (3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 8.0)},
         {"l2": L2},
         {"learning_rate": (0.1, 0.2, 0.3)},
     ),
 )
 DENSITY_GRAPH_UNCLIPPED = Grid(
     {**ADAM, "iterations": 500},
-    ({"l2": (0.02, 0.05, 0.1, 0.2)}, {"learning_rate": (0.02, 0.05, 0.1)}),
+    (
+        {"l2": (0.02, 0.05, 0.1, 0.2)},
+        {"learning_rate": (0.01, 0.02, 0.05, 0.1)},
+        {"iterations": (500, 1000)},
+    ),
 )
 DENSITY_FACTORS = Grid(
     {**WHITENED, "iterations": 500},
@@ -67,10 +71,18 @@ DENSITY_FACTORS_UNCLIPPED = Grid(
     {**ADAM, "iterations": 500},
     ({"l2": (0.1, 0.3, 0.5, 0.7, 1.0)}, {"learning_rate": (0.02, 0.05, 0.1)}),
 )
-PAIRWISE_GRAPH = Grid(stages=({"l2": (0.0003, 0.001, 0.003)}, {"learning_rate": (0.02, 0.05)}))
-ADAPTIVE_GRAPH = Grid(stages=({"l2": (0.01, 0.03, 0.06)}, {"learning_rate": (0.02, 0.05)}))
+PAIRWISE_GRAPH = Grid(
+    stages=(
+        {"l2": (0.0001, 0.0003, 0.001, 0.003)},
+        {"learning_rate": (0.02, 0.05)},
+        {"iterations": (1000, 2000)},
+    )
+)
+ADAPTIVE_GRAPH = Grid(
+    stages=({"l2": (0.001, 0.003, 0.01, 0.03, 0.06)}, {"learning_rate": (0.02, 0.05)})
+)
 ADAPTIVE_GRAPH_CLIPPED = Grid(
-    stages=({"max_norm": (3.0, 4.0, 5.0)}, {"l2": (0.003, 0.01, 0.03)}),
+    stages=({"max_norm": (3.0, 4.0, 5.0)}, {"l2": (0.001, 0.003, 0.01, 0.03)}),
 )
 PAIRWISE_FACTORS = Grid(
     stages=({"l2": (0.01, 0.03, 0.05, 0.1, 0.3)}, {"learning_rate": (0.02, 0.05)})
@@ -107,7 +119,7 @@ GRIDS: Mapping[str, Grid] = {
     "dregn-cf": Grid(
         stages=(
             {"l2": (0.02, 0.04, 0.08)},
-            {"iterations": (200, 300, 600)},
+            {"iterations": (200, 300, 600, 1200)},
             {"learning_rate": (0.01, 0.02)},
             {"ratio_bound": (50.0, 70.0, 90.0)},
         )

@@ -41,6 +41,7 @@ from densirank.options import (
     training_source,
 )
 from densirank.progress import ProgressBar
+from densirank.serving.command import serve
 from densirank.storage import CHECKPOINT, MANIFEST, TRAINING_LOG, prepare_folder
 from densirank.training.callbacks import JsonLines
 from densirank.tuning.command import tune
@@ -138,6 +139,7 @@ def fit(
 
 app.command()(tune)
 app.command()(paper)
+app.command()(serve)
 
 
 @app.command()

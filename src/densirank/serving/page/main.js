@@ -25,6 +25,7 @@ async function follow() {
   byId("to-model").toggleAttribute("aria-current", view === "model");
   if (view === "people") byId("to-people").href = location.hash || "#";
   tell(null);
+  byId("people").removeAttribute("aria-busy"); // of what is no longer wanted
   try {
     if (view === "model") await showCard();
     else await showPerson(person, signal);

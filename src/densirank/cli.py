@@ -13,6 +13,7 @@ from rich.table import Column, Table
 
 from densirank import METHODS, Interactions, Ranker, __version__, load
 from densirank.atomic import written_atomically
+from densirank.calibrating.command import calibrate
 from densirank.errors import DensirankError, InputError, TrainingError
 from densirank.experiments.command import paper
 from densirank.options import (
@@ -138,6 +139,7 @@ def fit(
 
 
 app.command()(tune)
+app.command()(calibrate)
 app.command()(paper)
 app.command()(serve)
 

@@ -1,4 +1,4 @@
-"""The estimator people use: fit, recommend, similar_items, evaluate, save."""
+"""The estimator people use: fit, recommend, density, sample, calibrate, evaluate, save."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from densirank import frames
@@ -18,11 +19,17 @@ from densirank.data.reading import read
 from densirank.data.splitting import validation_split
 from densirank.data.vocabulary import Ids
 from densirank.errors import InputError
+from densirank.evaluation.calibration import MOST_USERS, fit_calibration
 from densirank.evaluation.held_out import HeldOut
 from densirank.evaluation.metrics import Evaluation
+from densirank.evaluation.reliability import reliability
 from densirank.fitting import fit_scorer
 from densirank.hardware import resolve_device, resolve_hardware
 from densirank.methods import method_named
+from densirank.ranking.blocks import Barring
+from densirank.ranking.calibration import CalibratedScorer, Calibration
+from densirank.ranking.density import Density, check_size, density_blocks
+from densirank.ranking.sampling import draw_slates, slate_log_propensities
 from densirank.ranking.scores import VectorScorer
 from densirank.ranking.topk import top_k
 from densirank.risks import HALF_PRECISION
@@ -98,6 +105,8 @@ class Ranker:
             has_kernels=self.method.risk in HALF_PRECISION,
         )
         self.interactions_ = data
+        self.popularity_ = data.item_counts
+        self.calibration_: Calibration | None = None
         self.scorer_, self.training_ = fit_scorer(
             self.method,
             self.settings,
@@ -158,22 +167,20 @@ class Ranker:
         """The best ``k`` items of each user: ``user_id, item_id, score, probability, rank``.
 
         ``users`` is an id, several, or None for everybody; ``items`` restricts the catalogue and
-        ``exclude`` takes items out of it. The probability is p(i|u) over what could have been
-        listed. Where fewer than ``k`` items are left, there are fewer rows.
+        ``exclude`` takes items out of it. The order is that of the scores; the probability is the
+        (calibrated) p(i|u) over what could have been listed. Where fewer than ``k`` items are
+        left, there are fewer rows.
         """
         _check_k(k)
-        data, scorer = self.interactions_, self.scorer_
-        wanted = np.arange(data.n_users) if users is None else data.user_ids.known(users, "user")
+        density = self._density()
         blocks = top_k(
-            scorer,
-            torch.from_numpy(wanted).to(scorer.device),
+            self.scorer_,
+            self._user_indices(users),
             k,
-            seen=Rows.of(data, scorer.device) if filter_seen else None,
-            allowed=self._item_indices(items),
-            excluded=self._item_indices(exclude),
-            with_normaliser=True,
+            logits=density.logits,
+            **self._barring(filter_seen, items, exclude),
         )
-        return frames.recommendations(blocks, data)
+        return frames.recommendations(blocks, self.interactions_, density)
 
     def similar_items(self, item: int | str, k: int = 10) -> pl.DataFrame:
         """The ``k`` most similar items: ``item_id, score, rank``.
@@ -214,6 +221,127 @@ class Ranker:
     def _held_out(self, test: Any) -> HeldOut:
         return HeldOut(_as_interactions(test), self.interactions_, self.scorer_.device)
 
+    # --- probabilities -----------------------------------------------------------------------
+
+    def density(
+        self,
+        users: Ids | None = None,
+        items: Ids | None = None,
+        *,
+        filter_seen: bool = True,
+        exclude: Ids | None = None,
+    ) -> Density:
+        """log p(i|u) of all items or of these, renormalised over what each user could get.
+
+        For more numbers than a call returns at once, ask for some users at a time.
+        """
+        data = self.interactions_
+        rows, columns = self._user_indices(users), self._item_indices(items)
+        if columns is None:
+            columns = torch.arange(data.n_items, device=rows.device)
+        check_size(len(rows), len(columns))
+        blocks = density_blocks(self._density(), rows, **self._barring(filter_seen, items, exclude))
+        user_ids, item_ids = (data.user_ids.ids[rows.cpu()], data.item_ids.ids[columns.cpu()])
+        return Density.of(blocks, user_ids, item_ids, columns)
+
+    def entropy(
+        self,
+        users: Ids | None = None,
+        *,
+        filter_seen: bool = True,
+        items: Ids | None = None,
+        exclude: Ids | None = None,
+    ) -> pl.DataFrame:
+        """How open each user's next item is: ``user_id, entropy, effective_items``.
+
+        The entropy of p(i|u) in nats, and how many equally likely items would have the same.
+        """
+        barring = self._barring(filter_seen, items, exclude)
+        blocks = density_blocks(self._density(), self._user_indices(users), **barring)
+        return frames.entropies(blocks, self.interactions_)
+
+    def sample(
+        self,
+        users: Ids | None = None,
+        k: int = 10,
+        *,
+        temperature: float = 1.0,
+        seed: int = 0,
+        filter_seen: bool = True,
+        items: Ids | None = None,
+        exclude: Ids | None = None,
+    ) -> pl.DataFrame:
+        """``k`` draws a user from p(i|u)^(1/temperature), each over what the others left.
+
+        Columns are those of :meth:`recommend`, with the first draw at rank 1, and
+        ``log_propensity``: the log-probability of the draw given those above it, which adds up to
+        that of the slate. A user's slate depends on the seed and on nobody else.
+        """
+        _check_k(k)
+        density = self._density()
+        blocks = draw_slates(
+            density,
+            self._user_indices(users),
+            k,
+            _checked_temperature(temperature),
+            _checked_seed(seed),
+            **self._barring(filter_seen, items, exclude),
+        )
+        return frames.slates(blocks, self.interactions_, density)
+
+    def log_propensity(
+        self,
+        slates: pl.DataFrame,
+        *,
+        temperature: float = 1.0,
+        filter_seen: bool = True,
+        items: Ids | None = None,
+        exclude: Ids | None = None,
+    ) -> NDArray[np.float64]:
+        """The log-propensity that each row of given slates would have in :meth:`sample`.
+
+        ``slates`` has the columns ``user_id, item_id, rank``; each rank 1 begins a slate. An item
+        that could not have been drawn has -inf. This is what
+        :func:`densirank.evaluation.off_policy.inverse_propensity` wants of a target policy.
+        """
+        rows, columns, places = frames.slate_matrix(slates, self.interactions_)
+        device = self.scorer_.device
+        found = slate_log_propensities(
+            self._density(),
+            rows.to(device),
+            columns.to(device),
+            _checked_temperature(temperature),
+            **self._barring(filter_seen, items, exclude),
+        )
+        return found.cpu().numpy()[places]
+
+    def calibrate(self, validation: Any, *, popularity: bool = False) -> Self:
+        """Fit the temperature of p(i|u) (and its popularity exponent) to held-out items.
+
+        Probabilities change, lists do not. Of many held-out users a fixed sample is looked at.
+        """
+        draws = self._held_out(validation).draws(MOST_USERS)
+        log_popularity = self._density().log_popularity
+        self.calibration_ = fit_calibration(
+            self.scorer_, draws, log_popularity, popularity=popularity
+        )
+        return self
+
+    def reliability(self, test: Any, bins: int = 10) -> pl.DataFrame:
+        """Predicted probabilities against how often held-out items came: one row a bin.
+
+        ``expected`` and ``observed`` count held-out items, ``predicted`` and ``frequency`` are the
+        same for each of the ``chances`` an item had, ``standard_error`` is that of the frequency.
+        """
+        if bins < 1:
+            raise InputError(f"bins must be at least 1, not {bins}")
+        draws = self._held_out(test).draws(MOST_USERS)
+        return frames.reliability(reliability(self._density(), draws, bins))
+
+    def _density(self) -> CalibratedScorer:
+        popularity = torch.from_numpy(self.popularity_)
+        return CalibratedScorer.of(self.scorer_, self.calibration_, popularity)
+
     # --- keeping -----------------------------------------------------------------------------
 
     def save(self, folder: str | PathLike[str]) -> None:
@@ -227,8 +355,21 @@ class Ranker:
                 self.interactions_,
                 self.scorer_,
                 self.training_,
+                self.calibration_,
             ),
         )
+
+    def _user_indices(self, ids: Ids | None) -> Tensor:
+        data = self.interactions_
+        indices = np.arange(data.n_users) if ids is None else data.user_ids.known(ids, "user")
+        return torch.from_numpy(indices).to(self.scorer_.device)
+
+    def _barring(self, filter_seen: bool, items: Ids | None, exclude: Ids | None) -> Barring:
+        return {
+            "seen": Rows.of(self.interactions_, self.scorer_.device) if filter_seen else None,
+            "allowed": self._item_indices(items),
+            "excluded": self._item_indices(exclude),
+        }
 
     def _item_indices(self, ids: Ids | None) -> Tensor | None:
         if ids is None:
@@ -243,6 +384,8 @@ def load(folder: str | PathLike[str], device: str = "auto") -> Ranker:
     ranker = Ranker(stored.method, seed=stored.seed, device=device)
     ranker.settings = stored.settings
     ranker.interactions_ = stored.interactions
+    ranker.popularity_ = stored.interactions.item_counts
+    ranker.calibration_ = stored.calibration
     ranker.scorer_ = stored.scorer
     ranker.training_ = stored.training
     return ranker
@@ -252,6 +395,12 @@ def _checked_seed(seed: int) -> int:
     if not 0 <= seed < 2**63:
         raise InputError(f"seed must be a whole number from 0 to 2^63 - 1, not {seed}")
     return seed
+
+
+def _checked_temperature(temperature: float) -> float:
+    if not 0 < temperature < float("inf"):
+        raise InputError(f"temperature must be a number above 0, not {temperature}")
+    return temperature
 
 
 def _as_interactions(source: Any) -> Interactions:

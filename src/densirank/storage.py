@@ -10,7 +10,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from densirank.csr import Rows, SparsePart
 from densirank.data.interactions import Interactions
 from densirank.data.vocabulary import Vocabulary
 from densirank.errors import InputError, StorageError
+from densirank.ranking.calibration import Calibration
 from densirank.ranking.scores import VectorScorer
 from densirank.settings import Settings
 
@@ -46,6 +47,7 @@ class StoredModel:
     interactions: Interactions
     scorer: VectorScorer
     training: dict[str, Any] = field(default_factory=dict)
+    calibration: Calibration | None = None
 
 
 def prepare_folder(folder: Path, own: Set[str] = _OWN_FILES, what: str = "model") -> None:
@@ -89,11 +91,16 @@ def save_model(folder: Path, model: StoredModel) -> None:
             "fingerprint": data.fingerprint,
         },
         "training": model.training,
+        "calibration": None if model.calibration is None else asdict(model.calibration),
         "files": files,
     }
-    with written_atomically(folder / MANIFEST) as temporary:
-        temporary.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+    _write_manifest(folder, manifest)
     _remove_stale(folder, {str(entry["name"]) for entry in files.values()})
+
+
+def save_calibration(folder: Path, calibration: Calibration) -> None:
+    """Put a calibration into a folder's model; the rest of it stays as it is."""
+    _write_manifest(folder, _read_manifest(folder) | {"calibration": asdict(calibration)})
 
 
 def load_model(folder: Path, device: torch.device) -> StoredModel:
@@ -120,12 +127,22 @@ def load_model(folder: Path, device: torch.device) -> StoredModel:
             interactions=interactions,
             scorer=_scorer(tensors, device),
             training=dict(manifest["training"]),
+            calibration=_calibration(manifest.get("calibration")),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise StorageError(
             f"{folder / MANIFEST} does not describe a model as version {FORMAT_VERSION} of the "
             f"format does ({type(error).__name__}: {error})"
         ) from error
+
+
+def _calibration(entry: Mapping[str, Any] | None) -> Calibration | None:
+    return None if entry is None else Calibration(**entry)
+
+
+def _write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
+    with written_atomically(folder / MANIFEST) as temporary:
+        temporary.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
 
 
 def _tensors(model: StoredModel) -> dict[str, Tensor]:

@@ -224,7 +224,9 @@ def measure(case: Case, folder: Path) -> dict[str, Any]:
             server.kill()
             server.wait()
     return figures(case, drive.seen) | {
-        "last model is served": None if served is None else served == Engine.load(folder, None).fingerprint,
+        "last model is served": None
+        if served is None
+        else served == Engine.load(folder, None).fingerprint,
         "exit status": status,
     }
 

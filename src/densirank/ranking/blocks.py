@@ -19,7 +19,7 @@ CPU_BUDGET_BYTES = 256 << 20
 GPU_BUDGET_BYTES = 4 << 30
 """Memory for the scores of one block and what is made of them; of a small GPU, an eighth."""
 
-COPIES = 3
+COPIES = 4
 """Tensors of the size of a block that exist at the same time, at most."""
 
 

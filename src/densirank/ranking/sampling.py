@@ -22,6 +22,7 @@ from torch import Tensor
 from densirank.ranking.blocks import Barring, score_blocks
 from densirank.ranking.calibration import CalibratedScorer
 from densirank.ranking.selection import best_columns
+from densirank.ranking.spread import spread
 from densirank.ranking.topk import Lists
 
 
@@ -47,7 +48,7 @@ def draw_slates(
     """
     for block, scores in score_blocks(density.scorer, users, **barring):
         logits = density.logits(scores)
-        normaliser = torch.logsumexp(logits, dim=1)
+        normaliser, entropy = spread(logits)
         policy = logits / temperature
         del logits
         keys, items = best_columns(
@@ -56,7 +57,7 @@ def draw_slates(
         items = items.masked_fill(torch.isneginf(keys), -1)
         chosen = scores.gather(1, items.clamp(min=0)).masked_fill_(items < 0, -torch.inf)
         propensities = log_propensities(policy, items)
-        yield Slates(block, items, chosen, normaliser, propensities)
+        yield Slates(block, items, chosen, normaliser, propensities, entropy=entropy)
 
 
 def slate_log_propensities(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Unpack
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 from densirank.ranking.blocks import Barring, score_blocks
 from densirank.ranking.scores import Scorer
 from densirank.ranking.selection import best_columns
+from densirank.ranking.spread import spread
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Lists:
     items: Tensor  # (users, k) item indices, -1 where there is no item left
     scores: Tensor  # (users, k) f_u(i); -inf beside -1
     log_normaliser: Tensor | None  # (users,) log Σ exp of all rankable items' logits, if asked for
+    entropy: Tensor | None = field(default=None, kw_only=True)  # (users,) of the same softmax
 
 
 def top_k(
@@ -35,9 +37,11 @@ def top_k(
     """The best ``k`` rankable items of each user, a block of users at a time.
 
     What is rankable, :func:`~densirank.ranking.blocks.score_blocks` is told. ``logits`` says how
-    scores become the logits of a density; with it, lists carry that density's normaliser.
+    scores become the logits of a density; with it, lists carry that density's normaliser and
+    entropy.
     """
     for block, scores in score_blocks(scorer, users, **barring):
-        normaliser = None if logits is None else torch.logsumexp(logits(scores), dim=1)
+        normaliser, entropy = (None, None) if logits is None else spread(logits(scores))
         best, items = best_columns(scores, min(k, scorer.n_items))
-        yield Lists(block, items.masked_fill(best == -torch.inf, -1), best, normaliser)
+        there = items.masked_fill(best == -torch.inf, -1)
+        yield Lists(block, there, best, normaliser, entropy=entropy)

@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
 from densirank import __version__
+from densirank.errors import InputError
 from densirank.serving.computing import Compute
 from densirank.serving.config import ServeConfig
 from densirank.serving.guarding import ApiKeys, Guarded
@@ -58,6 +59,7 @@ def create_app(config: ServeConfig) -> FastAPI:
         redirect_slashes=False,
         exception_handlers={
             Problem: told,
+            InputError: told,
             HTTPException: told,
             RequestValidationError: told,
         },

@@ -14,8 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
-from densirank.serving.engine import Engine, Plain
+from densirank.serving.engine import Engine
 from densirank.serving.problems import Problem
+from densirank.serving.recommending import Plain, plain_answers
 
 MOST_USERS = 32
 """Users computed together: more save little and make all of them wait."""
@@ -107,7 +108,7 @@ class Compute:
         self._on_batch(len(wanted))
         outcome: list[bytes] | Exception
         try:
-            outcome = wanted[0].engine.plain_answers([job.plain for job in wanted])
+            outcome = plain_answers(wanted[0].engine, [job.plain for job in wanted])
         except Exception as error:  # it belongs to those who wait
             outcome = error
         self._loop.call_soon_threadsafe(_hand_out, wanted, outcome)

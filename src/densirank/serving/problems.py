@@ -11,6 +11,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from densirank.errors import InputError
+
 _CODES = {400: "bad_request", 404: "not_found", 405: "method_not_allowed"}
 
 
@@ -36,6 +38,8 @@ async def told(_: Request, problem: Exception) -> Response:
     elif isinstance(problem, HTTPException):
         code = _CODES.get(problem.status_code, "http_error")
         problem = Problem(problem.status_code, code, str(problem.detail), problem.headers)
+    elif isinstance(problem, InputError):
+        problem = Problem(422, "cannot_answer", str(problem))
     assert isinstance(problem, Problem)
     return problem.response()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, ParamSpec
+from typing import Annotated, Any, Concatenate, ParamSpec
 
 import orjson
 from fastapi import APIRouter, Depends, Path, Query, Request
@@ -13,9 +13,10 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import PlainTextResponse, Response
 
 from densirank.errors import DensirankError
-from densirank.serving import schema
+from densirank.serving import browsing, recommending, schema
 from densirank.serving.computing import Compute
 from densirank.serving.config import MAX_ID, MAX_LISTED, MAX_QUERY
+from densirank.serving.engine import Answer, Engine
 from densirank.serving.live import LiveModel
 from densirank.serving.metrics import Metrics
 from densirank.serving.problems import Problem
@@ -78,9 +79,9 @@ operations = APIRouter(responses=_told(408, 413))
 async def recommend(asked: schema.RecommendRequest, service: Served) -> Response:
     """For known users or for histories sent along; best first, or drawn with known propensities."""
     engine = service.live.engine
-    if (plain := engine.plain(asked)) is not None:
+    if (plain := recommending.plain(engine, asked)) is not None:
         return _json(await service.compute.together(engine, plain))
-    return await _apart(service, engine.answer, asked)
+    return _json(await service.compute.apart(lambda: recommending.answer(engine, asked)))
 
 
 @v1.get(
@@ -91,7 +92,7 @@ async def recommend(asked: schema.RecommendRequest, service: Served) -> Response
 )
 async def users(service: Served, query: Search = "", limit: Limit = 20) -> Response:
     """In the order of their ids; the first ones where nothing is searched for."""
-    return await _apart(service, service.live.engine.users, query, limit)
+    return await _apart(service, browsing.users, query, limit)
 
 
 @v1.get(
@@ -102,7 +103,7 @@ async def users(service: Served, query: Search = "", limit: Limit = 20) -> Respo
 )
 async def user(id: UserId, service: Served) -> Response:
     """Newest first, with the entropy of what comes next."""
-    return await _apart(service, service.live.engine.user, id)
+    return await _apart(service, browsing.user, id)
 
 
 @v1.get(
@@ -113,7 +114,7 @@ async def user(id: UserId, service: Served) -> Response:
 )
 async def items(service: Served, query: Search = "", limit: Limit = 20) -> Response:
     """Those whose id begins with the query, then those whose title holds its words."""
-    return await _apart(service, service.live.engine.items, query, limit)
+    return await _apart(service, browsing.items, query, limit)
 
 
 @v1.get(
@@ -124,13 +125,13 @@ async def items(service: Served, query: Search = "", limit: Limit = 20) -> Respo
 )
 async def similar(id: ItemId, service: Served, k: Limit = 10) -> Response:
     """By the angle between their vectors, or by their weight where a method has such."""
-    return await _apart(service, service.live.engine.similar, id, k)
+    return await _apart(service, browsing.similar, id, k)
 
 
 @v1.get("/model", response_model=schema.ModelCard, summary="What is being served")
 async def model(service: Served) -> Response:
     """The method, its settings, the data it was trained on and how training went."""
-    return _json(orjson.dumps(service.live.engine.card()))
+    return _json(orjson.dumps(browsing.card(service.live.engine)))
 
 
 @v1.post(
@@ -180,9 +181,13 @@ async def metrics(service: Served) -> Response:
 
 
 async def _apart(
-    service: Service, work: Callable[P, dict[str, Any]], *args: P.args, **kwargs: P.kwargs
+    service: Service,
+    work: Callable[Concatenate[Engine, P], Answer],
+    *args: P.args,
+    **kwargs: P.kwargs,
 ) -> Response:
-    return _json(await service.compute.apart(lambda: orjson.dumps(work(*args, **kwargs))))
+    engine = service.live.engine
+    return _json(await service.compute.apart(lambda: orjson.dumps(work(engine, *args, **kwargs))))
 
 
 def _json(body: bytes) -> Response:

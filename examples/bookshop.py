@@ -52,7 +52,7 @@ NAMES = (
     "ada,amara,anton,beatriz,bruno,carla,chen,dalia,david,elif,emil,farah,felix,greta,hana,"
     "hugo,ines,ivo,jana,jonas,kaito,lena,liam,mara,mateo,mina,nadia,noah,olga,omar,petra,"
     "rafael,rosa,samir,sofia,tariq,uma,vera,yusuf,zoe"
-).split(",")
+)
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,7 @@ class Bookshop:
 def bookshop(readers: int = 1200, seed: int = 0) -> Bookshop:
     """Readers who each draw some ten to forty books, mostly from a shelf or two."""
     random = np.random.default_rng(seed)
+    names = NAMES.split(",")
     books = [
         (f"{shelf}-{number:02}", f"{beginning} {end}")
         for shelf, (beginnings, ends) in SHELVES.items()
@@ -76,9 +77,9 @@ def bookshop(readers: int = 1200, seed: int = 0) -> Bookshop:
     rows = []
     for reader in range(readers):
         taste = random.dirichlet(np.full(len(SHELVES), 0.25))
-        wish = np.log(taste + 0.003)[shelf_of_book] + log_popularity + random.gumbel(size=len(books))
-        bought = np.argsort(-wish)[: random.integers(10, 41)]
-        name = f"{NAMES[reader % len(NAMES)]}.{reader // len(NAMES) + 1:02}"
+        log_wish = np.log(taste + 0.003)[shelf_of_book] + log_popularity
+        bought = np.argsort(-log_wish - random.gumbel(size=len(books)))[: random.integers(10, 41)]
+        name = f"{names[reader % len(names)]}.{reader // len(names) + 1:02}"
         rows += [(name, books[book][0], time) for time, book in enumerate(bought)]
     return Bookshop(
         pl.DataFrame(rows, schema=["user_id", "item_id", "timestamp"], orient="row"),

@@ -1,4 +1,4 @@
-"""Pictures of the page that ``densirank serve`` shows, with the invented bookshop's model behind it.
+"""Pictures of the page that ``densirank serve`` shows, with a model of the invented bookshop.
 
 ``python examples/screenshots.py docs/figures`` needs Playwright and Chromium. It fits the model,
 starts the service as anybody would, and writes ``page-*.png``.
@@ -19,10 +19,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import bookshop
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from densirank import Ranker
+import bookshop
+from densirank import Ranker, read
+from densirank.data.splitting import validation_split
 
 READER = "mara.03"
 HISTORY = ["space-03", "space-22", "mathematics-06", "mathematics-21", "space-08"]
@@ -31,6 +32,7 @@ HISTORY = ["space-03", "space-22", "mathematics-06", "mathematics-21", "space-08
 def fitted(folder: Path) -> tuple[Path, Path]:
     """A model of the bookshop and its titles, as files."""
     bookshop.main(folder)
+    train, held_out = validation_split(read(folder / "purchases.csv"))
     ranker = Ranker(
         "wd-lgcn",
         device="cpu",
@@ -40,7 +42,7 @@ def fitted(folder: Path) -> tuple[Path, Path]:
         iterations=100,
         validate_every=5,
     )
-    ranker.fit(folder / "purchases.csv", valid=0.2).save(folder / "model")
+    ranker.fit(train, valid=held_out).calibrate(held_out).save(folder / "model")
     return folder / "model", folder / "titles.csv"
 
 
@@ -51,8 +53,7 @@ def served(model: Path, titles: Path) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "densirank", "serve", str(model)]
-    options = ["--titles", str(titles), "--port", str(port), "--no-log-requests"]
-    service = subprocess.Popen([*command, *options])
+    service = subprocess.Popen([*command, "--titles", str(titles), "--port", str(port)])
     address = f"http://127.0.0.1:{port}/"
     try:
         _wait_for(f"{address}readyz", service)
@@ -78,6 +79,8 @@ def picture(browser: Browser, path: Path, full: bool = True, **how: Any) -> Iter
     context = browser.new_context(**how)
     page = context.new_page()
     yield page
+    page.mouse.move(0, 0)
+    page.evaluate("scrollTo(0, 0)")
     page.locator("[aria-busy]").first.wait_for(state="detached")
     page.wait_for_timeout(400)  # what fades has faded
     page.screenshot(path=path, full_page=full)
@@ -105,6 +108,7 @@ def main(folder: Path) -> None:
             page.goto(f"{address}#user={READER}")
             page.locator(".slate").first.wait_for()
             open_item(page, 1)
+            page.locator("#temperature").fill("-1")
         history = "&".join(f"item={item}" for item in HISTORY)
         dark: dict[str, Any] = {"viewport": wide, "color_scheme": "dark"}
         with picture(browser, folder / "page-history-dark.png", full=False, **dark) as page:
@@ -113,11 +117,10 @@ def main(folder: Path) -> None:
             page.locator("#item-search").fill("orb")
             page.get_by_role("option").first.wait_for()
             page.keyboard.press("ArrowDown")
-        phone: dict[str, Any] = {"viewport": {"width": 360, "height": 1280}}
+        phone: dict[str, Any] = {"viewport": {"width": 360, "height": 1330}}
         with picture(browser, folder / "page-phone.png", full=False, **phone) as page:
             page.goto(f"{address}#{history}")
             page.locator(".slate").first.wait_for()
-            open_item(page, 0)
         with picture(browser, folder / "page-model.png", viewport=wide) as page:
             page.goto(f"{address}#model")
             page.locator(".chart path").first.wait_for()

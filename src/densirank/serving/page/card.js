@@ -3,13 +3,13 @@
 import * as api from "./api.js";
 import { lineChart } from "./chart.js";
 import { byId, element } from "./dom.js";
-import { count, counted, percent, plainly } from "./numbers.js";
+import { count, counted, percentsUpTo, plainly } from "./numbers.js";
 
 let served = null; // the fingerprint of the model whose card is shown
 
-/** Show the card of the model that gave an answer, unless it is there already. */
+/** Show the card of what is served now, unless it is known to be there already. */
 export async function showCard(fingerprint = null) {
-  if (served !== null && (fingerprint === null || fingerprint === served)) return;
+  if (served !== null && fingerprint === served) return;
   const card = await api.model();
   served = card.model;
   const { users, items, pairs } = card.data;
@@ -21,7 +21,7 @@ export async function showCard(fingerprint = null) {
       users: count(users),
       items: count(items),
       "user–item pairs": count(pairs),
-      "pairs that are there": percent(pairs / (users * items)),
+      "share of all pairs": percentsUpTo(pairs / (users * items))(pairs / (users * items)),
       "order in time": card.data.ordered ? "known" : "not known",
       fingerprint: brief(card.data.fingerprint),
     })),

@@ -30,7 +30,7 @@ function drawing(title, points, marked, width) {
     { viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, role: "img", "aria-label": told },
     ...rows.flatMap((value) => [
       drawn("line", { class: "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: y(value), y2: y(value) }),
-      drawn("text", { x: MARGIN.left - 8, y: y(value) + 4, "text-anchor": "end" }, value.toFixed(decimals)),
+      drawn("text", { x: MARGIN.left - 8, y: y(value) + 4, "text-anchor": "end" }, minus(value.toFixed(decimals))),
     ]),
     ...columns.map((value) =>
       drawn("text", { x: x(value), y: HEIGHT - 6, "text-anchor": "middle" }, count(value)),
@@ -41,6 +41,8 @@ function drawing(title, points, marked, width) {
 }
 
 const scale = (from, to, low, high) => (value) => low + ((value - from) / (to - from || 1)) * (high - low);
+
+const minus = (text) => text.replace("-", "−");
 
 /** About `wanted` round values whose first and last enclose the range. */
 function ticks(low, high, wanted) {

@@ -7,12 +7,14 @@ export const count = (value) => whole.format(value);
 /** "1 item", "1,204 items". */
 export const counted = (value, noun) => `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
 
-/** Three significant digits of a probability, in percent. */
-export function percent(probability) {
-  const value = 100 * probability;
-  if (value === 0 || value >= 99.95) return `${value.toFixed(0)}%`;
-  if (value < 1e-4) return `${value.toExponential(1)}%`;
-  return `${value.toPrecision(value < 0.1 ? 2 : 3)}%`;
+/** How to write probabilities in percent so that a column lines up and the largest has 3 digits. */
+export function percentsUpTo(largest) {
+  const decimals = Math.min(9, Math.max(2, 2 - Math.floor(Math.log10(100 * largest))));
+  const least = 10 ** -decimals;
+  return (probability) => {
+    const value = 100 * probability;
+    return value > 0 && value < least ? `<${least.toFixed(decimals)}%` : `${value.toFixed(decimals)}%`;
+  };
 }
 
 /** With its sign, and a minus that is as wide as the plus. */

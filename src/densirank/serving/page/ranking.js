@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { bar, byId, element, refill } from "./dom.js";
 import { adder } from "./history.js";
-import { count, counted, percent, signed } from "./numbers.js";
+import { count, counted, percentsUpTo, signed } from "./numbers.js";
 
 const LISTED = 10;
 const REASONS_OR_NEIGHBOURS = 5;
@@ -32,7 +32,7 @@ function row(person, item, index, most) {
     element("span", { class: "rank" }, `${index + 1}`),
     element("span", { class: "name" }, api.nameOf(item)),
     bar(item.probability / most),
-    element("span", { class: "number" }, percent(item.probability)),
+    element("span", { class: "number" }, percentsUpTo(most)(item.probability)),
   );
   button.addEventListener("click", () => toggle(button, panel, person, item));
   return element("li", {}, element("div", { class: "line" }, button, adder(item)), panel);

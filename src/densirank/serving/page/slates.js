@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { bar, byId, element, refill, settled } from "./dom.js";
-import { percent } from "./numbers.js";
+import { percentsUpTo } from "./numbers.js";
 
 const SLATES = 3;
 const LENGTH = 5;
@@ -58,7 +58,7 @@ function slate(items, one, most) {
           "li",
           {},
           element("span", { class: "name" }, api.nameOf(item)),
-          element("span", { class: "number" }, percent(propensities[index])),
+          element("span", { class: "number" }, percentsUpTo(most)(propensities[index])),
           bar(propensities[index] / most),
         ),
       ),

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import re
 import shlex
 import shutil
@@ -31,7 +32,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import uvloop
@@ -87,8 +88,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport to write to."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, error: Exception | None) -> None:
         """An answer that is waited for will not come."""
@@ -216,7 +216,9 @@ def measure(case: Case, folder: Path) -> dict[str, Any]:
         try:
             _wait_until_ready(server, port)
             drive = Load(case, port, users)
+            before = _tree_cpu_seconds(server.pid)
             uvloop.run(drive.run(server.pid, folder))
+            used = _tree_cpu_seconds(server.pid) - before
             served = _served(port) if case.reload_seconds else None
             server.send_signal(signal.SIGTERM)
             status = server.wait(30)
@@ -224,6 +226,7 @@ def measure(case: Case, folder: Path) -> dict[str, Any]:
             server.kill()
             server.wait()
     return figures(case, drive.seen) | {
+        "server_cores_used": used / (case.seconds + WARM_UP),
         "last model is served": None
         if served is None
         else served == Engine.load(folder, None).fingerprint,
@@ -284,6 +287,14 @@ def _tree_rss_mib(pid: int) -> float:
     found = re.search(r"VmRSS:\s+(\d+)", status)
     own = int(found.group(1)) / 1024 if found else 0.0
     return round(own + sum(_tree_rss_mib(int(child)) for child in children), 1)
+
+
+def _tree_cpu_seconds(pid: int) -> float:
+    """The processor time of a process and its living children (Linux)."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    after_name = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    own = (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
+    return own + sum(_tree_cpu_seconds(int(child)) for child in children)
 
 
 def main() -> None:

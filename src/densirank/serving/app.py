@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -34,7 +35,6 @@ CONFIG_VARIABLE = "DENSIRANK_SERVE"
 
 def create_app(config: ServeConfig) -> FastAPI:
     """An application with its model loaded; raises what is wrong with the model or the keys."""
-    torch.set_num_threads(1)  # requests run beside each other; threads within one would fight
     keys = None if config.api_key_file is None else ApiKeys.read(config.api_key_file)
     metrics = Metrics(config.metrics_folder)
     live = LiveModel(config, metrics)
@@ -77,8 +77,15 @@ def create_app(config: ServeConfig) -> FastAPI:
     return app
 
 
+def prepare_process() -> None:
+    """Set a process up to serve: its threads share the cores, and hand over to each other soon."""
+    torch.set_num_threads(1)  # requests run beside each other; threads within one would fight
+    sys.setswitchinterval(0.0005)  # the event loop must not wait for answers being put together
+
+
 def create_worker_app() -> FastAPI:
     """The application of a worker process, which finds its configuration in the environment."""
+    prepare_process()
     return create_app(ServeConfig.from_json(os.environ[CONFIG_VARIABLE]))
 
 

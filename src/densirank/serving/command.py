@@ -61,7 +61,7 @@ def serve(
     try:
         import uvicorn
 
-        from densirank.serving.app import CONFIG_VARIABLE, create_app
+        from densirank.serving.app import CONFIG_VARIABLE, create_app, prepare_process
         from densirank.serving.config import ServeConfig
     except ModuleNotFoundError as error:
         raise InputError(
@@ -90,6 +90,7 @@ def serve(
         "timeout_graceful_shutdown": SECONDS_TO_FINISH,
     }
     if workers == 1:
+        prepare_process()
         uvicorn.run(create_app(config), **how)
         return
     with tempfile.TemporaryDirectory(prefix="densirank-metrics-") as folder:

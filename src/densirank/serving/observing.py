@@ -6,6 +6,7 @@ import logging
 import re
 import secrets
 import time
+from itertools import count
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -33,12 +34,14 @@ class Observed:
         self._app = app
         self._metrics = metrics
         self._log_requests = log_requests
+        start = secrets.token_hex(4)
+        self._ids = (f"{start}-{number}" for number in count(1))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request_id = _request_id(scope)
+        request_id = _given_id(scope) or next(self._ids)
         started = time.perf_counter()
         status = 0
 
@@ -78,11 +81,10 @@ class Observed:
             )
 
 
-def _request_id(scope: Scope) -> str:
-    """The client's own id of its request where it is a decent one, otherwise a new one."""
+def _given_id(scope: Scope) -> str | None:
+    """The client's own id of its request, where it is a decent one."""
     for name, value in scope["headers"]:
         if name == b"x-request-id":
-            given = value.decode("latin-1")
-            if REQUEST_ID.fullmatch(given):
-                return str(given)
-    return secrets.token_hex(8)
+            given: str = value.decode("latin-1")
+            return given if REQUEST_ID.fullmatch(given) else None
+    return None

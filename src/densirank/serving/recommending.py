@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import orjson
@@ -120,35 +121,33 @@ def _known(engine: Engine, users: Indices) -> People:
 
 def _results(engine: Engine, people: People, choice: Choice) -> Iterator[Answer]:
     """One result for each of some people, in their order."""
-    ids = iter(people.ids)
+    people_ids = iter(people.ids)
     for lists in people.lists(choice):
         assert lists.log_normaliser is not None
         assert lists.entropy is not None
         logits = people.density.logits(lists.scores, lists.items.clamp(min=0))
         probabilities = (logits - lists.log_normaliser.unsqueeze(1)).exp()
         drawn = lists.log_propensities if isinstance(lists, Slates) else None
-        lengths = (lists.items >= 0).sum(dim=1).tolist()
-        columns = (lists.items, lists.scores, probabilities)
-        spreads = (lists.entropy, lists.entropy.exp())
-        for row, (length, entropy, effective) in enumerate(
-            zip(lengths, *(each.tolist() for each in spreads), strict=True)
-        ):
-            items, scores, likely = (column[row, :length].tolist() for column in columns)
-            propensities = [None] * length if drawn is None else drawn[row, :length].tolist()
+        names = engine.data.item_ids.ids[lists.items.numpy()].tolist()
+        columns = (lists.items, lists.scores, probabilities, lists.entropy, lists.entropy.exp())
+        rows = zip(names, *(column.tolist() for column in columns), strict=True)
+        for row, (ids, items, scores, likely, entropy, effective) in enumerate(rows):
+            length = items.index(-1) if items[-1] < 0 else len(items)
+            propensities = [None] * len(items) if drawn is None else drawn[row].tolist()
+            entries = zip(ids, items, scores, likely, propensities, strict=True)
             yield {
-                "user": next(ids),
+                "user": next(people_ids),
                 "kind": people.kind,
                 "items": [
                     {
-                        **engine.item(item),
+                        "id": identifier,
+                        "title": engine.titles[item],
                         "score": score,
                         "probability": probability,
                         "log_propensity": propensity,
                         "because": None,
                     }
-                    for item, score, probability, propensity in zip(
-                        items, scores, likely, propensities, strict=True
-                    )
+                    for identifier, item, score, probability, propensity in islice(entries, length)
                 ],
                 "entropy": entropy,
                 "effective_items": effective if length else 0.0,

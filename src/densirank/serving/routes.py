@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Concatenate, ParamSpec
 
 import orjson
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Path, Query, Request
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import PlainTextResponse, Response
 
@@ -33,13 +33,11 @@ class Service:
     compute: Compute
 
 
-async def the_service(request: Request) -> Service:
-    """The service of the process that got this request."""
+def _service(request: Request) -> Service:
     service: Service = request.app.state.service
     return service
 
 
-Served = Annotated[Service, Depends(the_service)]
 UserId = Annotated[str, Path(max_length=MAX_ID, examples=["7"])]
 ItemId = Annotated[str, Path(max_length=MAX_ID, examples=["3"])]
 Search = Annotated[str, Query(max_length=MAX_QUERY)]
@@ -76,8 +74,9 @@ operations = APIRouter(responses=_told(408, 413))
     responses=_told(400, 404, 422, 503),
     summary="The items people are most likely to want next",
 )
-async def recommend(asked: schema.RecommendRequest, service: Served) -> Response:
+async def recommend(asked: schema.RecommendRequest, request: Request) -> Response:
     """For known users or for histories sent along; best first, or drawn with known propensities."""
+    service = _service(request)
     engine = service.live.engine
     if (plain := recommending.plain(engine, asked)) is not None:
         return _json(await service.compute.together(engine, plain))
@@ -90,9 +89,9 @@ async def recommend(asked: schema.RecommendRequest, service: Served) -> Response
     responses=_told(422, 503),
     summary="Users whose id begins with a text",
 )
-async def users(service: Served, query: Search = "", limit: Limit = 20) -> Response:
+async def users(request: Request, query: Search = "", limit: Limit = 20) -> Response:
     """In the order of their ids; the first ones where nothing is searched for."""
-    return await _apart(service, browsing.users, query, limit)
+    return await _apart(request, browsing.users, query, limit)
 
 
 @v1.get(
@@ -101,9 +100,9 @@ async def users(service: Served, query: Search = "", limit: Limit = 20) -> Respo
     responses=_told(404, 422, 503),
     summary="One user's items",
 )
-async def user(id: UserId, service: Served) -> Response:
+async def user(id: UserId, request: Request) -> Response:
     """Newest first, with the entropy of what comes next."""
-    return await _apart(service, browsing.user, id)
+    return await _apart(request, browsing.user, id)
 
 
 @v1.get(
@@ -112,9 +111,9 @@ async def user(id: UserId, service: Served) -> Response:
     responses=_told(422, 503),
     summary="Items by their id or title",
 )
-async def items(service: Served, query: Search = "", limit: Limit = 20) -> Response:
+async def items(request: Request, query: Search = "", limit: Limit = 20) -> Response:
     """Those whose id begins with the query, then those whose title holds its words."""
-    return await _apart(service, browsing.items, query, limit)
+    return await _apart(request, browsing.items, query, limit)
 
 
 @v1.get(
@@ -123,15 +122,15 @@ async def items(service: Served, query: Search = "", limit: Limit = 20) -> Respo
     responses=_told(404, 422, 503),
     summary="The items most similar to one",
 )
-async def similar(id: ItemId, service: Served, k: Limit = 10) -> Response:
+async def similar(id: ItemId, request: Request, k: Limit = 10) -> Response:
     """By the angle between their vectors, or by their weight where a method has such."""
-    return await _apart(service, browsing.similar, id, k)
+    return await _apart(request, browsing.similar, id, k)
 
 
 @v1.get("/model", response_model=schema.ModelCard, summary="What is being served")
-async def model(service: Served) -> Response:
+async def model(request: Request) -> Response:
     """The method, its settings, the data it was trained on and how training went."""
-    return _json(orjson.dumps(browsing.card(service.live.engine)))
+    return _json(orjson.dumps(browsing.card(_service(request).live.engine)))
 
 
 @v1.post(
@@ -140,8 +139,9 @@ async def model(service: Served) -> Response:
     responses=_told(409),
     summary="Serve what the model folder holds now",
 )
-async def reload(service: Served) -> Response:
+async def reload(request: Request) -> Response:
     """Requests under way finish on the old model, which also stays if the new one is broken."""
+    service = _service(request)
     try:
         changed = await asyncio.to_thread(service.live.reload)
     except (DensirankError, OSError) as error:
@@ -156,17 +156,15 @@ async def healthz() -> Response:
 
 
 @operations.get("/readyz", response_model=schema.Readiness, summary="Whether a model is served")
-async def readyz(service: Served) -> Response:
+async def readyz(request: Request) -> Response:
     """Also tells whether the last reload failed, so that an older model than the newest serves."""
-    return _json(
-        orjson.dumps(
-            {
-                "status": "ready",
-                "model": service.live.engine.fingerprint,
-                "last_reload_failed": service.live.failure is not None,
-            }
-        )
-    )
+    live = _service(request).live
+    answer = {
+        "status": "ready",
+        "model": live.engine.fingerprint,
+        "last_reload_failed": live.failure is not None,
+    }
+    return _json(orjson.dumps(answer))
 
 
 @operations.get(
@@ -174,18 +172,19 @@ async def readyz(service: Served) -> Response:
     response_class=PlainTextResponse,
     summary="Figures for Prometheus",
 )
-async def metrics(service: Served) -> Response:
+async def metrics(request: Request) -> Response:
     """Requests, seconds, batches, failed reloads and the model served, over all workers."""
-    text = await asyncio.to_thread(service.metrics.text)
+    text = await asyncio.to_thread(_service(request).metrics.text)
     return Response(text, media_type=CONTENT_TYPE_LATEST)
 
 
 async def _apart(
-    service: Service,
+    request: Request,
     work: Callable[Concatenate[Engine, P], Answer],
     *args: P.args,
     **kwargs: P.kwargs,
 ) -> Response:
+    service = _service(request)
     engine = service.live.engine
     return _json(await service.compute.apart(lambda: orjson.dumps(work(engine, *args, **kwargs))))
 

@@ -54,10 +54,10 @@ async function ask(path, { body, signal } = {}) {
   const headers = { Accept: "application/json" };
   if (hasKey()) headers.Authorization = `Bearer ${sessionStorage.getItem(KEY)}`;
   if (body) headers["Content-Type"] = "application/json";
-  const request = { method: body ? "POST" : "GET", headers, signal, body: body && JSON.stringify(body) };
+  const method = body ? "POST" : "GET";
   let response, answer;
   try {
-    response = await fetch(path, request);
+    response = await fetch(path, { method, headers, signal, body: body && JSON.stringify(body) });
     answer = JSON.parse(await response.text(), exactly);
   } catch (error) {
     if (error.name === "AbortError") throw error;
@@ -67,15 +67,15 @@ async function ask(path, { body, signal } = {}) {
   throw new Refusal(answer.error?.code, answer.error?.message ?? unreadable(response));
 }
 
-const UNREACHABLE = "The service does not answer. It may have been stopped, or the network is down.";
-const unreadable = (response) => `The service gave an answer (status ${response.status}) that cannot be read.`;
+const UNREACHABLE = "The service does not answer. It may have stopped, or the network is down.";
+const unreadable = ({ status }) => `The service's answer (status ${status}) cannot be read.`;
 
 /** Ids of integers beyond 2^53 stay as they were written; titles are remembered on the way. */
 function exactly(key, value, context) {
   if (typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value)) {
     return /^-?\d+$/.test(context?.source) ? context.source : value;
   }
-  if (value?.title !== undefined && value.id !== undefined) titles.set(String(value.id), value.title);
+  if (value?.title !== undefined) titles.set(String(value.id), value.title);
   return value;
 }
 

@@ -9,40 +9,45 @@ const MARGIN = { top: 12, right: 14, bottom: 26, left: 52 };
 /** A figure of `[iteration, value]` points; `marked` is the iteration whose value was kept. */
 export function lineChart(title, points, marked = null) {
   const place = element("div", { class: "chart" });
-  const redraw = () => place.clientWidth > 0 && place.replaceChildren(drawing(title, points, marked, place.clientWidth));
-  new ResizeObserver(redraw).observe(place);
+  new ResizeObserver(() => {
+    const width = place.clientWidth;
+    if (width > 0) place.replaceChildren(drawing(title, points, marked, width));
+  }).observe(place);
   return element("figure", {}, element("figcaption", {}, title), place);
 }
 
 function drawing(title, points, marked, width) {
   const xs = points.map(([x]) => x);
   const ys = points.map(([, y]) => y);
+  const end = xs.at(-1);
   const rows = ticks(Math.min(...ys), Math.max(...ys), 4);
-  const columns = ticks(0, Math.max(...xs), width < 360 ? 3 : 5).filter((x) => x <= Math.max(...xs));
-  const x = scale(0, Math.max(...xs), MARGIN.left, width - MARGIN.right);
+  const columns = ticks(0, end, width < 360 ? 3 : 5).filter((value) => value <= end);
+  const x = scale(0, end, MARGIN.left, width - MARGIN.right);
   const y = scale(rows[0], rows.at(-1), HEIGHT - MARGIN.bottom, MARGIN.top);
   const decimals = Math.max(0, -Math.floor(Math.log10(rows[1] - rows[0]) + 1e-9));
-  const path = points.map(([a, b], i) => `${i ? "L" : "M"}${x(a).toFixed(1)} ${y(b).toFixed(1)}`).join("");
+  const corners = points.map(([a, b]) => `${x(a).toFixed(1)} ${y(b).toFixed(1)}`);
   const kept = points.find(([iteration]) => iteration === marked) ?? points.at(-1);
-  const told = `${title} from ${ys[0].toPrecision(4)} to ${ys.at(-1).toPrecision(4)} over ${count(xs.at(-1))} iterations`;
+  const [from, to] = [ys[0], ys.at(-1)].map((value) => value.toPrecision(4));
+  const told = `${title} from ${from} to ${to} over ${count(end)} iterations`;
   return drawn(
     "svg",
     { viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, role: "img", "aria-label": told },
     ...rows.flatMap((value) => [
-      drawn("line", { class: "grid", x1: MARGIN.left, x2: width - MARGIN.right, y1: y(value), y2: y(value) }),
-      drawn("text", { x: MARGIN.left - 8, y: y(value) + 4, "text-anchor": "end" }, minus(value.toFixed(decimals))),
+      drawn("path", { class: "grid", d: `M${MARGIN.left} ${y(value)}H${width - MARGIN.right}` }),
+      label(MARGIN.left - 8, y(value) + 4, "end", value.toFixed(decimals).replace("-", "−")),
     ]),
-    ...columns.map((value) =>
-      drawn("text", { x: x(value), y: HEIGHT - 6, "text-anchor": "middle" }, count(value)),
-    ),
-    drawn("path", { class: "line", d: path }),
+    ...columns.map((value) => label(x(value), HEIGHT - 6, "middle", count(value))),
+    drawn("path", { class: "line", d: `M${corners.join("L")}` }),
     drawn("circle", { class: "kept", cx: x(kept[0]), cy: y(kept[1]), r: 4 }),
   );
 }
 
-const scale = (from, to, low, high) => (value) => low + ((value - from) / (to - from || 1)) * (high - low);
+const label = (x, y, anchor, text) => drawn("text", { x, y, "text-anchor": anchor }, text);
 
-const minus = (text) => text.replace("-", "−");
+/** The straight way from the range of the values to that of the picture. */
+function scale(from, to, low, high) {
+  return (value) => low + ((value - from) / (to - from || 1)) * (high - low);
+}
 
 /** About `wanted` round values whose first and last enclose the range. */
 function ticks(low, high, wanted) {

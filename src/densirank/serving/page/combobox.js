@@ -60,7 +60,8 @@ export function combobox(input, { search, pick, none, onError }) {
     list.hidden = false;
     input.setAttribute("aria-expanded", "true");
     activate(-1);
-    status.textContent = options.length ? `${options.length} found. Use the arrow keys.` : none(listed);
+    const found = `${options.length} found. Use the arrow keys.`;
+    status.textContent = options.length ? found : none(listed);
   }
 
   function shown(option, index) {

@@ -7,7 +7,7 @@ import { counted } from "./numbers.js";
 
 let shown = []; // ids as text, newest first
 
-/** Show the items of a person and return them. */
+/** Show the items of a person. */
 export async function showHistory(person, signal) {
   const items = person.items
     ? await api.named(person.items, signal)
@@ -20,7 +20,6 @@ export async function showHistory(person, signal) {
   const rows = items.map((item) => row(item, Boolean(person.items)));
   refill(byId("history-items"), rows, byId("history"));
   byId("history").hidden = false;
-  return items;
 }
 
 /** Nobody is chosen. */
@@ -37,9 +36,14 @@ export function add(id) {
 
 /** A button that adds an item. */
 export function adder(item) {
-  const label = `Add ${api.nameOf(item)} to the history`;
-  const attributes = { type: "button", class: "add", title: "Add to the history", "aria-label": label };
-  return element("button", { ...attributes, onclick: () => add(item.id) }, "+");
+  const attributes = {
+    type: "button",
+    class: "add",
+    title: "Add to the history",
+    "aria-label": `Add ${api.nameOf(item)} to the history`,
+    onclick: () => add(item.id),
+  };
+  return element("button", attributes, "+");
 }
 
 function row(item, removable) {
@@ -48,9 +52,13 @@ function row(item, removable) {
 }
 
 function remover(item) {
-  const without = () => address.go(address.ofItems(shown.filter((id) => id !== String(item.id))));
-  const attributes = { type: "button", class: "remove", "aria-label": `Remove ${api.nameOf(item)}` };
-  return element("button", { ...attributes, onclick: without }, "×");
+  const attributes = {
+    type: "button",
+    class: "remove",
+    "aria-label": `Remove ${api.nameOf(item)}`,
+    onclick: () => address.go(address.ofItems(shown.filter((id) => id !== String(item.id)))),
+  };
+  return element("button", attributes, "×");
 }
 
 byId("edit-history").addEventListener("click", () => address.go(address.ofItems(shown)));

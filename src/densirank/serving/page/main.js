@@ -44,9 +44,9 @@ async function showPerson(person, signal) {
   }
   byId("people").setAttribute("aria-busy", "true");
   try {
-    const [, result] = await Promise.all([showHistory(person, signal), showRanking(person, signal)]);
+    const [model] = await Promise.all([showRanking(person, signal), showHistory(person, signal)]);
     showSlates(person);
-    await showCard(result.model);
+    await showCard(model);
   } catch (error) {
     if (error.name !== "AbortError") showNobody();
     throw error;
@@ -63,9 +63,11 @@ function showNobody() {
 
 async function showPopular(signal) {
   const items = await api.items("", POPULAR, signal);
-  const tile = (item) =>
-    element("li", {}, element("button", { type: "button", onclick: () => add(item.id) }, api.nameOf(item)));
-  byId("popular").replaceChildren(...items.map(tile));
+  const tiles = items.map((item) => {
+    const attributes = { type: "button", onclick: () => add(item.id) };
+    return element("li", {}, element("button", attributes, api.nameOf(item)));
+  });
+  byId("popular").replaceChildren(...tiles);
 }
 
 /** Say what went wrong, or that all is well again. */
@@ -73,7 +75,8 @@ function tell(error) {
   const needsKey = error?.code === "unauthorised";
   byId("key-form").hidden = !needsKey;
   byId("problem").hidden = !error || (needsKey && !api.hasKey());
-  byId("problem").textContent = needsKey ? "The service does not know this key." : (error?.message ?? "");
+  const message = needsKey ? "The service does not know this key." : error?.message;
+  byId("problem").textContent = message ?? "";
   if (needsKey) byId("key").focus();
 }
 

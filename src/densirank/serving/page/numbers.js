@@ -13,7 +13,8 @@ export function percentsUpTo(largest) {
   const least = 10 ** -decimals;
   return (probability) => {
     const value = 100 * probability;
-    return value > 0 && value < least ? `<${least.toFixed(decimals)}%` : `${value.toFixed(decimals)}%`;
+    const tooSmall = value > 0 && value < least;
+    return `${tooSmall ? "<" : ""}${(tooSmall ? least : value).toFixed(decimals)}%`;
   };
 }
 

@@ -1,27 +1,30 @@
-/** The most likely next items with their probabilities; behind each one why, and what is similar. */
+/** The likeliest next items with their probabilities; behind each one why, and what is similar. */
 
 import * as api from "./api.js";
 import { bar, byId, element, refill } from "./dom.js";
 import { adder } from "./history.js";
-import { count, counted, percentsUpTo, signed } from "./numbers.js";
+import { counted, percentsUpTo, signed } from "./numbers.js";
 
 const LISTED = 10;
 const REASONS_OR_NEIGHBOURS = 5;
 
-/** Ask for a person's list and show it. */
+/** Ask for a person's list and show it; tells which model it is from. */
 export async function showRanking(person, signal) {
   const result = await api.recommend(person, { k: LISTED }, signal);
-  const most = result.items[0]?.probability ?? 0;
-  byId("answer-title").textContent = person.items ? "Next after this history" : `Next for user ${person.user}`;
-  byId("answer-note").textContent =
-    `As open as a fair choice among ${count(result.effective_items)} items ` +
-    `(entropy ${result.entropy.toFixed(2)}). Choose an item to see why it is here.`;
-  const rows = result.items.map((item, index) => row(person, item, index, most));
-  refill(byId("recommendations"), rows, byId("answer-title"));
+  const [first] = result.items;
+  const title = byId("answer-title");
+  title.textContent = person.items ? "Next after this history" : `Next for user ${person.user}`;
+  byId("answer-note").textContent = first
+    ? `As open as a fair choice among ${counted(Math.round(result.effective_items), "item")} ` +
+      `(entropy ${result.entropy.toFixed(2)}). Choose an item to see why it is here.`
+    : "There is no item left that they have not had.";
+  const rows = result.items.map((item, index) => row(person, item, index, first.probability));
+  refill(byId("recommendations"), rows, title);
   byId("answer").hidden = false;
-  byId("status").textContent =
-    `${counted(result.items.length, "item")}; the likeliest is ${result.items.length ? api.nameOf(result.items[0]) : "none"}.`;
-  return result;
+  byId("status").textContent = first
+    ? `${counted(result.items.length, "item")}; the likeliest is ${api.nameOf(first)}.`
+    : byId("answer-note").textContent;
+  return result.model;
 }
 
 function row(person, item, index, most) {
@@ -44,8 +47,8 @@ function toggle(button, panel, person, item) {
   button.setAttribute("aria-expanded", String(opening));
   if (opening && !panel.hasChildNodes()) {
     panel.append(
-      section("Why", "What the score would lose without each of these past items.", why(person, item)),
-      section("Similar items", "How near they are to it, at most 1.", neighbours(item)),
+      section("Why", "What the score would lose without these past items.", why(person, item)),
+      section("Similar items", "How near they are to it.", neighbours(item)),
     );
   }
 }

@@ -33,7 +33,8 @@ async function draw() {
     const drawn = await Promise.all(
       seeds.map((one) => api.recommend(person, { ...options, seed: one }, signal)),
     );
-    const most = Math.exp(Math.max(...drawn.flatMap(({ items }) => items.map((item) => item.log_propensity))));
+    const all = drawn.flatMap(({ items }) => items.map((item) => item.log_propensity));
+    const most = Math.exp(Math.max(...all));
     refill(lists, drawn.map(({ items }, index) => slate(items, seeds[index], most)), byId("draw"));
     lists.removeAttribute("aria-busy");
   } catch (error) {

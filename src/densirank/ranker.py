@@ -234,15 +234,21 @@ class Ranker:
         """log p(i|u) of all items or of these, renormalised over what each user could get.
 
         For more numbers than a call returns at once, ask for some users at a time.
+
+        >>> log = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("eve", "rye"), ("eve", "jam")]
+        >>> found = Ranker("popularity").fit(log).density("bob")
+        >>> print(found.item_ids, np.exp(found.log_probabilities).round(2))
+        ['jam' 'rye' 'tea'] [[0.6 0.4 0. ]]
+        >>> print(found.effective_items.round(2))
+        [1.96]
         """
-        data = self.interactions_
-        rows, columns = self._user_indices(users), self._item_indices(items)
-        if columns is None:
-            columns = torch.arange(data.n_items, device=rows.device)
+        data, rows = self.interactions_, self._user_indices(users)
+        allowed = self._item_indices(items)
+        every = range(data.n_items) if allowed is None else dict.fromkeys(allowed.tolist())
+        columns = torch.tensor(list(every), device=rows.device)
         check_size(len(rows), len(columns))
         blocks = density_blocks(self._density(), rows, **self._barring(filter_seen, items, exclude))
-        user_ids, item_ids = (data.user_ids.ids[rows.cpu()], data.item_ids.ids[columns.cpu()])
-        return Density.of(blocks, user_ids, item_ids, columns)
+        return Density.of(blocks, data, rows, columns)
 
     def entropy(
         self,

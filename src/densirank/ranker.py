@@ -19,10 +19,9 @@ from densirank.data.reading import read
 from densirank.data.splitting import validation_split
 from densirank.data.vocabulary import Ids
 from densirank.errors import InputError
-from densirank.evaluation.calibration import MOST_USERS, fit_calibration
+from densirank.evaluation import calibration, reliability
 from densirank.evaluation.held_out import HeldOut
 from densirank.evaluation.metrics import Evaluation
-from densirank.evaluation.reliability import reliability
 from densirank.fitting import fit_scorer
 from densirank.hardware import resolve_device, resolve_hardware
 from densirank.methods import method_named
@@ -326,9 +325,9 @@ class Ranker:
 
         Probabilities change, lists do not. Of many held-out users a fixed sample is looked at.
         """
-        draws = self._held_out(validation).draws(MOST_USERS)
+        draws = self._held_out(validation).draws(calibration.MOST_USERS)
         log_popularity = self._density().log_popularity
-        self.calibration_ = fit_calibration(
+        self.calibration_ = calibration.fit_calibration(
             self.scorer_, draws, log_popularity, popularity=popularity
         )
         return self
@@ -341,12 +340,12 @@ class Ranker:
         """
         if bins < 1:
             raise InputError(f"bins must be at least 1, not {bins}")
-        draws = self._held_out(test).draws(MOST_USERS)
-        return frames.reliability(reliability(self._density(), draws, bins))
+        draws = self._held_out(test).draws(reliability.MOST_USERS)
+        return frames.reliability(reliability.reliability(self._density(), draws, bins))
 
     def _density(self) -> CalibratedScorer:
-        popularity = torch.from_numpy(self.popularity_)
-        return CalibratedScorer.of(self.scorer_, self.calibration_, popularity)
+        item_counts = torch.from_numpy(self.popularity_)
+        return CalibratedScorer(self.scorer_, self.calibration_ or Calibration(), item_counts)
 
     # --- keeping -----------------------------------------------------------------------------
 

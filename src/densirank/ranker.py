@@ -403,8 +403,8 @@ def _checked_seed(seed: int) -> int:
 
 
 def _checked_temperature(temperature: float) -> float:
-    if not 0 < temperature < float("inf"):
-        raise InputError(f"temperature must be a number above 0, not {temperature}")
+    if not 1e-6 <= temperature <= 1e6:
+        raise InputError(f"temperature must be between 0.000001 and 1000000, not {temperature}")
     return temperature
 
 

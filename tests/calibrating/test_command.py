@@ -50,7 +50,7 @@ def test_the_calibration_is_kept_in_the_folder_and_the_table_shown(
     assert {path.name for path in model.iterdir()} == files
     assert f"Temperature {expected.temperature:.4f}" in done.stderr
     assert "predicted" in done.stdout
-    assert done.stdout.count("–") == before.reliability(WORLD.test, 4).height
+    assert done.stdout.count("up to") == before.reliability(WORLD.test, 4).height
 
 
 def test_a_picture_and_json_and_a_second_calibration_from_the_start(

@@ -140,6 +140,15 @@ def test_a_low_temperature_draws_the_best_and_a_high_one_draws_evenly() -> None:
     assert stats.chisquare(np.bincount(hot.items[:, 0], minlength=4)).pvalue > 0.001
 
 
+@pytest.mark.parametrize("temperature", [1e-6, 1e6])
+def test_extreme_temperatures_and_scores_leave_every_number_finite(temperature: float) -> None:
+    density = density_of(torch.tensor([[3000.0, -3000.0, 2999.0, 0.0]]))
+    drawn = only(draw_slates(density, torch.tensor([0]), 4, temperature, seed=0))
+    assert sorted(drawn.items[0].tolist()) == [0, 1, 2, 3]
+    assert torch.isfinite(drawn.log_propensities).all()
+    assert (drawn.log_propensities <= 0).all()
+
+
 def test_noise_is_standard_gumbel_and_differs_between_users_and_seeds() -> None:
     noise = gumbel_noise(torch.tensor([0, 1]), 20_000, seed=9)
     other = gumbel_noise(torch.tensor([0]), 20_000, seed=10)

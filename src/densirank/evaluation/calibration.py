@@ -52,19 +52,25 @@ def fit_calibration(
     """The calibration of a scorer that makes the draws likeliest; β is 0 unless it is asked for."""
 
     def at(point: Floats) -> Likelihood:
-        return likelihood(scorer, draws, log_popularity, *np.pad(point, (0, 2 - len(point))))
+        return likelihood(scorer, draws, log_popularity, *_both(point))
 
-    (sharpness, *exponent), best = maximum(at, 2 if popularity else 1)
+    point, best = maximum(at, 2 if popularity else 1)
+    sharpness, exponent = _both(point)
     if sharpness <= 0:
         raise InputError(
             "no temperature fits: the scores do not favour the held-out items over others"
         )
     return Calibration(
-        temperature=float(1 / sharpness),
-        popularity_exponent=float(sum(exponent)),
+        temperature=1 / sharpness,
+        popularity_exponent=exponent,
         held_out_items=int(draws.items.counts[draws.users].sum()),
         gain=best - at(np.array([1.0])).value,
     )
+
+
+def _both(point: Floats) -> tuple[float, float]:
+    """(a, β) of a point in one dimension or two."""
+    return float(point[0]), float(point[1]) if len(point) > 1 else 0.0
 
 
 def likelihood(

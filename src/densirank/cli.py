@@ -15,6 +15,7 @@ from densirank import METHODS, Interactions, Ranker, __version__, load
 from densirank.atomic import written_atomically
 from densirank.errors import DensirankError, InputError, TrainingError
 from densirank.experiments.command import paper
+from densirank.new_data.command import HistoryOption, UnknownOption, folded_in, update
 from densirank.options import (
     INTERRUPTED,
     DataArgument,
@@ -40,7 +41,6 @@ from densirank.options import (
     settings_from,
     training_source,
 )
-from densirank.new_data.command import HistoryOption, UnknownOption, folded_in, update
 from densirank.progress import ProgressBar
 from densirank.storage import CHECKPOINT, MANIFEST, TRAINING_LOG, prepare_folder
 from densirank.training.callbacks import JsonLines

@@ -59,6 +59,9 @@ class Ranker:
     [0]
     """
 
+    folded_in_: Histories
+    """Of a ranker that :meth:`fold_in` has made: what of the histories it could use."""
+
     def __init__(
         self,
         method: str = "wd-lgcn",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -18,8 +19,12 @@ def test_titles_come_from_any_table_for_any_kind_of_id(
     tmp_path: Path, suffix: str, items: Vocabulary
 ) -> None:
     path = tmp_path / f"titles{suffix}"
-    write = {".csv": TABLE.write_csv, ".parquet": TABLE.write_parquet, ".jsonl": TABLE.write_ndjson}
-    write[suffix](path)
+    writers: dict[str, Callable[[Path], object]] = {
+        ".csv": TABLE.write_csv,
+        ".parquet": TABLE.write_parquet,
+        ".jsonl": TABLE.write_ndjson,
+    }
+    writers[suffix](path)
     assert read_titles(path, items).of_item == [None, None, "Three"]
 
 

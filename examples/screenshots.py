@@ -123,7 +123,7 @@ def main(folder: Path) -> None:
             page.locator(".slate").first.wait_for()
         with picture(browser, folder / "page-model.png", viewport=wide) as page:
             page.goto(f"{address}#model")
-            page.locator(".chart path").first.wait_for()
+            page.locator(".chart .line").first.wait_for()
         browser.close()
 
 

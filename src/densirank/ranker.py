@@ -20,10 +20,9 @@ from densirank.data.reading import read
 from densirank.data.splitting import validation_split
 from densirank.data.vocabulary import Ids, Vocabulary, listed
 from densirank.errors import InputError
-from densirank.evaluation.calibration import MOST_USERS, fit_calibration
+from densirank.evaluation import calibration, reliability
 from densirank.evaluation.held_out import HeldOut
 from densirank.evaluation.metrics import Evaluation
-from densirank.evaluation.reliability import reliability
 from densirank.fitting import Fitted, fit_scorer
 from densirank.hardware import Hardware, resolve_device, resolve_hardware
 from densirank.methods import method_named
@@ -59,6 +58,9 @@ class Ranker:
     >>> ranker.recommend(0, k=1)["item_id"].to_list()   # the even item user 0 has not had
     [0]
     """
+
+    folded_in_: Histories
+    """Of a ranker that :meth:`fold_in` has made: what of the histories it could use."""
 
     def __init__(
         self,
@@ -211,7 +213,7 @@ class Ranker:
         strangers = Vocabulary(asked[~is_known])
         popularity = log_popularity(self.items_.counts).to(self.scorer_.device)
         scorer = VectorScorer(popularity.new_ones(len(strangers), 1), popularity)
-        density = CalibratedScorer.of(scorer, None, torch.from_numpy(self.items_.counts))
+        density = CalibratedScorer(scorer, Calibration(), torch.from_numpy(self.items_.counts))
         blocks = top_k(
             scorer,
             torch.arange(len(strangers), device=popularity.device),
@@ -343,15 +345,21 @@ class Ranker:
         """log p(i|u) of all items or of these, renormalised over what each user could get.
 
         For more numbers than a call returns at once, ask for some users at a time.
+
+        >>> log = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("eve", "rye"), ("eve", "jam")]
+        >>> found = Ranker("popularity").fit(log).density("bob")
+        >>> print(found.item_ids, np.exp(found.log_probabilities).round(2))
+        ['jam' 'rye' 'tea'] [[0.6 0.4 0. ]]
+        >>> print(found.effective_items.round(2))
+        [1.96]
         """
-        data = self.interactions_
-        rows, columns = self._user_indices(users), self._item_indices(items)
-        if columns is None:
-            columns = torch.arange(data.n_items, device=rows.device)
+        data, rows = self.interactions_, self._user_indices(users)
+        allowed = self._item_indices(items)
+        every = range(data.n_items) if allowed is None else dict.fromkeys(allowed.tolist())
+        columns = torch.tensor(list(every), device=rows.device)
         check_size(len(rows), len(columns))
         blocks = density_blocks(self._density(), rows, **self._barring(filter_seen, items, exclude))
-        user_ids, item_ids = (data.user_ids.ids[rows.cpu()], data.item_ids.ids[columns.cpu()])
-        return Density.of(blocks, user_ids, item_ids, columns)
+        return Density.of(blocks, data, rows, columns)
 
     def entropy(
         self,
@@ -429,9 +437,9 @@ class Ranker:
 
         Probabilities change, lists do not. Of many held-out users a fixed sample is looked at.
         """
-        draws = self._held_out(validation).draws(MOST_USERS)
+        draws = self._held_out(validation).draws(calibration.MOST_USERS)
         log_popularity = self._density().log_popularity
-        self.calibration_ = fit_calibration(
+        self.calibration_ = calibration.fit_calibration(
             self.scorer_, draws, log_popularity, popularity=popularity
         )
         return self
@@ -444,12 +452,12 @@ class Ranker:
         """
         if bins < 1:
             raise InputError(f"bins must be at least 1, not {bins}")
-        draws = self._held_out(test).draws(MOST_USERS)
-        return frames.reliability(reliability(self._density(), draws, bins))
+        draws = self._held_out(test).draws(reliability.MOST_USERS)
+        return frames.reliability(reliability.reliability(self._density(), draws, bins))
 
     def _density(self) -> CalibratedScorer:
-        popularity = torch.from_numpy(self.items_.counts)
-        return CalibratedScorer.of(self.scorer_, self.calibration_, popularity)
+        item_counts = torch.from_numpy(self.items_.counts)
+        return CalibratedScorer(self.scorer_, self.calibration_ or Calibration(), item_counts)
 
     # --- keeping -----------------------------------------------------------------------------
 
@@ -507,8 +515,8 @@ def _checked_seed(seed: int) -> int:
 
 
 def _checked_temperature(temperature: float) -> float:
-    if not 0 < temperature < float("inf"):
-        raise InputError(f"temperature must be a number above 0, not {temperature}")
+    if not 1e-6 <= temperature <= 1e6:
+        raise InputError(f"temperature must be between 0.000001 and 1000000, not {temperature}")
     return temperature
 
 

@@ -14,7 +14,7 @@ import torch
 from densirank.data.synthetic import planted
 from densirank.errors import InputError
 from densirank.evaluation.off_policy import OffPolicyEstimate, inverse_propensity
-from densirank.ranking.calibration import CalibratedScorer
+from densirank.ranking.calibration import CalibratedScorer, Calibration
 from densirank.ranking.sampling import draw_slates, log_propensities
 from densirank.ranking.scores import VectorScorer
 
@@ -55,7 +55,7 @@ def logged() -> Any:
     """Slates drawn from the planted truth of many users: (slate, items, log-propensity, world)."""
     world = planted(4000, 12, rank=3, items_per_user=2, test_items_per_user=1, seed=4)
     logits = torch.from_numpy(world.log_density(np.arange(4000))).float()
-    density = CalibratedScorer.of(VectorScorer(logits, torch.eye(12)), None, torch.zeros(12))
+    density = CalibratedScorer(VectorScorer(logits, torch.eye(12)), Calibration(), torch.zeros(12))
     (slates,) = draw_slates(density, torch.arange(4000), 2, temperature=2.0, seed=11)
     return logits, slates
 

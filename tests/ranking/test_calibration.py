@@ -15,7 +15,7 @@ def test_logits_are_the_tempered_scores_and_the_log_popularity(
     random = torch.Generator().manual_seed(0)
     scorer = VectorScorer(torch.randn(4, 3, generator=random), torch.randn(6, 3, generator=random))
     counts = torch.tensor([0, 5, 1, 100, 3, 0])
-    density = CalibratedScorer.of(scorer, Calibration(temperature, exponent), counts)
+    density = CalibratedScorer(scorer, Calibration(temperature, exponent), counts)
     users = torch.tensor([2, 0])
     f = scorer.scores(users)
     expected = f.double().numpy() / temperature + exponent * np.log(1 + counts.numpy())

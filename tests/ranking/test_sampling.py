@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def scorer_of(logits: Tensor) -> VectorScorer:
 
 def density_of(logits: Tensor, calibration: Calibration | None = None) -> CalibratedScorer:
     counts = torch.arange(logits.shape[1])
-    return CalibratedScorer.of(scorer_of(logits), calibration, counts)
+    return CalibratedScorer(scorer_of(logits), calibration or Calibration(), counts)
 
 
 def conditionals(weights: Sequence[float], slate: Sequence[int]) -> list[float]:
@@ -45,9 +45,9 @@ def conditionals(weights: Sequence[float], slate: Sequence[int]) -> list[float]:
     return found
 
 
-def only(blocks: object) -> Slates:
-    (slates,) = blocks  # type: ignore[misc]
-    return slates  # type: ignore[no-any-return]
+def only(blocks: Iterable[Slates]) -> Slates:
+    (slates,) = blocks
+    return slates
 
 
 @pytest.mark.parametrize("k", [1, 3, 5])
@@ -123,15 +123,10 @@ def test_a_slate_ends_where_nothing_is_left_and_holds_no_nan() -> None:
 def test_given_slates_have_the_propensities_they_were_drawn_with() -> None:
     random = torch.Generator().manual_seed(2)
     density = density_of(torch.randn(30, 8, generator=random), Calibration(0.7, 0.3))
-    users, barring = torch.arange(30), {"excluded": torch.tensor([5])}
-    drawn = only(draw_slates(density, users, 7, 2.0, seed=1, excluded=barring["excluded"]))
+    users, excluded = torch.arange(30), torch.tensor([5])
+    drawn = only(draw_slates(density, users, 7, 2.0, seed=1, excluded=excluded))
     again = slate_log_propensities(
-        density,
-        users,
-        drawn.items,
-        2.0,
-        excluded=barring["excluded"],
-        budget_bytes=4 * COPIES * 4 * 8,
+        density, users, drawn.items, 2.0, excluded=excluded, budget_bytes=4 * COPIES * 4 * 8
     )
     torch.testing.assert_close(again, drawn.log_propensities, rtol=1e-5, atol=1e-6)
 
@@ -145,9 +140,29 @@ def test_a_low_temperature_draws_the_best_and_a_high_one_draws_evenly() -> None:
     assert stats.chisquare(np.bincount(hot.items[:, 0], minlength=4)).pvalue > 0.001
 
 
+@pytest.mark.parametrize("temperature", [1e-6, 1e6])
+def test_extreme_temperatures_and_scores_leave_every_number_finite(temperature: float) -> None:
+    density = density_of(torch.tensor([[3000.0, -3000.0, 2999.0, 0.0]]))
+    drawn = only(draw_slates(density, torch.tensor([0]), 4, temperature, seed=0))
+    assert sorted(drawn.items[0].tolist()) == [0, 1, 2, 3]
+    assert torch.isfinite(drawn.log_propensities).all()
+    assert (drawn.log_propensities <= 0).all()
+
+
 def test_noise_is_standard_gumbel_and_differs_between_users_and_seeds() -> None:
     noise = gumbel_noise(torch.tensor([0, 1]), 20_000, seed=9)
     other = gumbel_noise(torch.tensor([0]), 20_000, seed=10)
     assert stats.kstest(noise.numpy().ravel(), "gumbel_r").pvalue > 0.001
     correlations = np.corrcoef(np.concatenate([noise.numpy(), other.numpy()]))
     assert np.abs(correlations - np.eye(3)).max() < 0.04
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_slates_on_a_gpu_equal_those_on_a_cpu() -> None:
+    logits = torch.randn(50, 300, generator=torch.Generator().manual_seed(0))
+    on_cpu = only(draw_slates(density_of(logits), torch.arange(50), 20, 1.5, seed=1))
+    vectors = VectorScorer(logits.cuda(), torch.eye(300).cuda())
+    gpu = CalibratedScorer(vectors, Calibration(), torch.arange(300))
+    on_gpu = only(draw_slates(gpu, torch.arange(50).cuda(), 20, 1.5, seed=1))
+    assert on_gpu.items.tolist() == on_cpu.items.tolist()
+    torch.testing.assert_close(on_gpu.log_propensities.cpu(), on_cpu.log_propensities)

@@ -90,7 +90,7 @@ def _shown(table: pl.DataFrame) -> Table:
     shown = Table("probability", *(name.replace("_", " ") for name in SHOWN))
     for row in table.iter_rows(named=True):
         shown.add_row(
-            f"{row['low']:.2g} – {row['high']:.2g}",
+            f"up to {row['high']:.2g}",
             *(f"{row[name]:.3g}" for name in SHOWN[:3]),
             *(f"{row[name]:,.0f}" for name in SHOWN[3:]),
         )

@@ -22,6 +22,9 @@ from densirank.ranking.scores import Scorer
 
 Floats = NDArray[np.float64]
 
+MOST_USERS = 2_000
+"""Held-out users whose items are counted; of more, a fixed random sample."""
+
 DECADES = 20
 """Probabilities below 10^-20 are counted with those of 10^-20: together they expect nothing."""
 

@@ -62,18 +62,11 @@ def fold_in(trained: Trained, histories: Interactions) -> VectorScorer:
     """How a fitted model scores for people with these histories (of the model's own items)."""
     scorer = trained.scorer
     if trained.method.model in ITEM_ITEM:
-        weights = ITEM_ITEM[trained.method.model](_neighbours(scorer))
         nobody = scorer.item_vectors.new_zeros(histories.n_users, 0)
-        part = _best_not_had(histories, weights, scorer.device)
+        part = _best_not_had(trained, histories)
         return VectorScorer(nobody, scorer.item_vectors, part, scorer.neighbours)
     vectors = new_users(trained, histories).vectors
-    part = None
-    if trained.settings.filter_weight > 0 and trained.method.risk is not None:
-        if trained.items.near is None:
-            raise InputError(NOT_KEPT.format("the item–item filter"))
-        beside = ItemFilter.for_histories(histories, trained.items.near, scorer.device)
-        part = beside.beside(vectors, scorer.item_vectors, trained.settings.filter_weight)
-    return VectorScorer(vectors, scorer.item_vectors, part, scorer.neighbours)
+    return VectorScorer(vectors, scorer.item_vectors, _filtered(trained, histories, vectors))
 
 
 def new_users(trained: Trained, histories: Interactions) -> NewUsers:
@@ -182,14 +175,23 @@ ITEM_ITEM: Mapping[str, Callable[[Matrix], Matrix]] = {
 """Models whose scores are R_u W, and W made of the neighbours that each item keeps."""
 
 
-def _neighbours(scorer: VectorScorer) -> Matrix:
+def _best_not_had(trained: Trained, histories: Interactions) -> SparsePart:
+    """The best scores of a model of items by items."""
+    scorer, had = trained.scorer, histories.matrix()
     assert scorer.neighbours is not None, "a model of items by items keeps its neighbours"
-    return scorer.neighbours.to_scipy(scorer.n_items)
-
-
-def _best_not_had(histories: Interactions, weights: Matrix, device: torch.device) -> SparsePart:
-    had = histories.matrix()
+    weights = ITEM_ITEM[trained.method.model](scorer.neighbours.to_scipy(scorer.n_items))
     best = by_row_blocks(
         had, weights, lambda users, block: best_entries(block, KEPT, barred=had[users])
     )
-    return SparsePart.of(best, device)
+    return SparsePart.of(best, scorer.device)
+
+
+def _filtered(trained: Trained, histories: Interactions, vectors: Tensor) -> SparsePart | None:
+    """The item–item filter's part of the scores, where a model was trained to have it."""
+    weight, scorer = trained.settings.filter_weight, trained.scorer
+    if weight == 0 or trained.method.risk is None:
+        return None
+    if trained.items.near is None:
+        raise InputError(NOT_KEPT.format("the item–item filter"))
+    beside = ItemFilter.for_histories(histories, trained.items.near, scorer.device)
+    return beside.beside(vectors, scorer.item_vectors, weight)

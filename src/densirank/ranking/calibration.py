@@ -10,6 +10,7 @@ the vectors agree, whether a model is calibrated or not.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -40,15 +41,12 @@ class CalibratedScorer:
 
     scorer: Scorer
     calibration: Calibration
-    log_popularity: Tensor  # (items,)
+    item_counts: Tensor  # (items,) users of each item in training
 
-    @classmethod
-    def of(
-        cls, scorer: Scorer, calibration: Calibration | None, item_counts: Tensor
-    ) -> CalibratedScorer:
-        """The density of a scorer; without a calibration, T = 1 and β = 0."""
-        log_popularity = torch.log1p(item_counts.to(scorer.device, torch.float32))
-        return cls(scorer, calibration or Calibration(), log_popularity)
+    @cached_property
+    def log_popularity(self) -> Tensor:
+        """log(1 + users), (items,)."""
+        return torch.log1p(self.item_counts.to(self.device, torch.float32))
 
     @property
     def n_users(self) -> int:
@@ -77,7 +75,7 @@ class CalibratedScorer:
         >>> counts, nobody = torch.tensor([0, 9]), torch.empty(0, 1)
         >>> from densirank.ranking.scores import VectorScorer
         >>> scorer = VectorScorer(nobody, torch.ones(2, 1))
-        >>> density = CalibratedScorer.of(scorer, calibration, counts)
+        >>> density = CalibratedScorer(scorer, calibration, counts)
         >>> density.logits(torch.tensor([[4.0, 6.0]]))   # 4 / 2 and 6 / 2 + log 10
         tensor([[2.0000, 5.3026]])
         """

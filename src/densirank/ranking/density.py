@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from densirank.data.interactions import Interactions
 from densirank.errors import InputError
 from densirank.ranking.blocks import Barring, score_blocks
 from densirank.ranking.scores import Scorer
@@ -37,19 +38,17 @@ class Density:
 
     @classmethod
     def of(
-        cls,
-        blocks: Iterable[DensityBlock],
-        user_ids: NDArray[Any],
-        item_ids: NDArray[Any],
-        items: Tensor,
+        cls, blocks: Iterable[DensityBlock], data: Interactions, users: Tensor, items: Tensor
     ) -> Density:
-        """Put blocks together, of the catalogue only these items."""
+        """Put the blocks of these users together, with these items of the catalogue alone."""
         parts = [
-            (log_p[:, items].cpu(), entropy.cpu(), effective.cpu())
-            for _, log_p, entropy, effective in blocks
+            (log_probabilities[:, items].cpu(), entropy.cpu(), effective_items.cpu())
+            for _, log_probabilities, entropy, effective_items in blocks
         ]
         return cls(
-            user_ids, item_ids, *(torch.cat(part).numpy() for part in zip(*parts, strict=True))
+            data.user_ids.ids[users.cpu().numpy()],
+            data.item_ids.ids[items.cpu().numpy()],
+            *(torch.cat(part).numpy() for part in zip(*parts, strict=True)),
         )
 
 

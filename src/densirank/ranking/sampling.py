@@ -49,7 +49,7 @@ def draw_slates(
     for block, scores in score_blocks(density.scorer, users, **barring):
         logits = density.logits(scores)
         normaliser, entropy = spread(logits)
-        policy = logits / temperature
+        policy = _tempered(logits, temperature)
         del logits
         keys, items = best_columns(
             gumbel_noise(block, density.n_items, seed).add_(policy), min(k, density.n_items)
@@ -73,7 +73,8 @@ def slate_log_propensities(
     """
     parts, start = [], 0
     for block, scores in score_blocks(density, users, **barring):
-        parts.append(log_propensities(scores / temperature, items[start : start + len(block)]))
+        given = items[start : start + len(block)]
+        parts.append(log_propensities(_tempered(scores, temperature), given))
         start += len(block)
     return torch.cat(parts)
 
@@ -96,6 +97,12 @@ def log_propensities(logits: Tensor, items: Tensor) -> Tensor:
     never = torch.logsumexp(logits.scatter_(1, places, -torch.inf), dim=1, keepdim=True).double()
     later = drawn.flip(1).logcumsumexp(dim=1).flip(1)
     return (drawn - torch.logaddexp(never, later)).masked_fill_(torch.isneginf(drawn), -torch.inf)
+
+
+def _tempered(logits: Tensor, temperature: float) -> Tensor:
+    """Logits over the temperature, the highest of a row at zero, where floats are finest."""
+    peak = logits.amax(dim=1, keepdim=True).clamp_(min=torch.finfo(logits.dtype).min)
+    return (logits - peak).div_(temperature)
 
 
 def gumbel_noise(users: Tensor, n_items: int, seed: int) -> Tensor:

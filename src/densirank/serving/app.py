@@ -99,7 +99,6 @@ def _add_page(app: FastAPI) -> None:
         response.headers["Cache-Control"] = "no-cache"
         return response
 
-    for path in sorted(PAGE.rglob("*")):
-        if path.is_file():
-            app.add_route(f"/{path.relative_to(PAGE).as_posix()}", page, ["GET"], None, False)
-    app.add_route("/", page, ["GET"], None, False)
+    paths = sorted(path.relative_to(PAGE).as_posix() for path in PAGE.rglob("*") if path.is_file())
+    for address in ("", *paths):
+        app.add_api_route(f"/{address}", page, include_in_schema=False)

@@ -85,5 +85,5 @@ def _forget_the_dead(folder: Path) -> None:
         pid = int(path.stem.rpartition("_")[2])
         try:
             os.kill(pid, 0)
-        except ProcessLookupError:
+        except OSError:  # nobody's number, or by now somebody else's
             path.unlink(missing_ok=True)

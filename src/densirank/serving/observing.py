@@ -66,7 +66,7 @@ class Observed:
             self._note(scope, status, time.perf_counter() - started, request_id)
 
     def _note(self, scope: Scope, status: int, seconds: float, request_id: str) -> None:
-        route = getattr(scope.get("route"), "path", "unmatched")
+        route = getattr(scope.get("route"), "path_format", "unmatched")
         method = scope["method"] if scope["method"] in METHODS else "other"
         self._metrics.requests.labels(method, route, status).inc()
         self._metrics.seconds.labels(route).observe(seconds)

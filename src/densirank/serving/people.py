@@ -15,7 +15,7 @@ from densirank.csr import Rows
 from densirank.data.interactions import Interactions
 from densirank.models.popularity import log_popularity
 from densirank.ranker import Ranker
-from densirank.ranking.calibration import CalibratedScorer
+from densirank.ranking.calibration import CalibratedScorer, Calibration
 from densirank.ranking.sampling import draw_slates
 from densirank.ranking.scores import VectorScorer
 from densirank.ranking.topk import Lists, top_k
@@ -75,7 +75,7 @@ class People:
 def density_of(ranker: Ranker) -> CalibratedScorer:
     """p(i|u) of a ranker's users."""
     counts = torch.from_numpy(ranker.items_.counts)
-    return CalibratedScorer.of(ranker.scorer_, ranker.calibration_, counts)
+    return CalibratedScorer(ranker.scorer_, ranker.calibration_ or Calibration(), counts)
 
 
 def folded_in(ranker: Ranker, histories: Sequence[NDArray[np.int64]]) -> People:
@@ -92,5 +92,5 @@ def strangers(ranker: Ranker, ids: Sequence[Id | None]) -> People:
     """People of whom nothing is known: the density of all interactions is theirs."""
     popularity = log_popularity(ranker.items_.counts)
     scorer = VectorScorer(popularity.new_ones(len(ids), 1), popularity)
-    density = CalibratedScorer.of(scorer, None, torch.from_numpy(ranker.items_.counts))
+    density = CalibratedScorer(scorer, Calibration(), torch.from_numpy(ranker.items_.counts))
     return People("popular", ids, torch.arange(len(ids)), density, None)

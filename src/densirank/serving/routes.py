@@ -65,7 +65,7 @@ def _told(*codes: int) -> dict[int | str, dict[str, Any]]:
 
 
 v1 = APIRouter(prefix="/v1", responses=_told(401, 408, 413))
-operations = APIRouter(responses=_told(408, 413))
+operations = APIRouter()
 
 
 @v1.post(
@@ -170,6 +170,7 @@ async def readyz(request: Request) -> Response:
 @operations.get(
     "/metrics",
     response_class=PlainTextResponse,
+    responses={200: {"content": {"text/plain": {"example": "densirank_requests_total 3.0"}}}},
     summary="Figures for Prometheus",
 )
 async def metrics(request: Request) -> Response:

@@ -21,6 +21,10 @@ Id = (
 )
 
 
+def _example(*examples: dict[str, Any]) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"examples": list(examples)})
+
+
 class RecommendRequest(BaseModel):
     """For whom, how many, among what, and how."""
 
@@ -101,6 +105,31 @@ class Result(BaseModel):
 class Recommendations(BaseModel):
     """One result for each person asked for, in the order of the request."""
 
+    model_config = _example(
+        {
+            "model": "8261631abfb170e9",
+            "seed": None,
+            "results": [
+                {
+                    "user": 7,
+                    "kind": "known",
+                    "items": [
+                        {
+                            "id": 3,
+                            "title": "Tea",
+                            "score": 4.1,
+                            "probability": 0.021,
+                            "log_propensity": None,
+                            "because": None,
+                        }
+                    ],
+                    "entropy": 7.9,
+                    "effective_items": 2697.3,
+                }
+            ],
+        }
+    )
+
     model: str
     seed: int | None
     results: list[Result]
@@ -115,6 +144,8 @@ class UserRow(BaseModel):
 
 class Users(BaseModel):
     """Users whose id begins with the query."""
+
+    model_config = _example({"users": [{"id": 7, "items": 31}]})
 
     users: list[UserRow]
 
@@ -135,6 +166,8 @@ class ItemRow(Item):
 class Items(BaseModel):
     """Items whose id begins with the query or whose title holds its words."""
 
+    model_config = _example({"items": [{"id": 3, "title": "Tea", "popularity": 812}]})
+
     items: list[ItemRow]
 
 
@@ -147,11 +180,22 @@ class SimilarItem(Item):
 class SimilarItems(BaseModel):
     """The most similar first."""
 
+    model_config = _example({"items": [{"id": 14, "title": "Jam", "score": 0.93}]})
+
     items: list[SimilarItem]
 
 
 class UserCard(BaseModel):
     """A user's items, newest first, and how spread out the distribution of the next one is."""
+
+    model_config = _example(
+        {
+            "id": 7,
+            "history": [{"id": 3, "title": "Tea"}],
+            "entropy": 7.9,
+            "effective_items": 2697.3,
+        }
+    )
 
     id: int | str
     history: list[Item]
@@ -161,6 +205,23 @@ class UserCard(BaseModel):
 
 class ModelCard(BaseModel):
     """What is being served."""
+
+    model_config = _example(
+        {
+            "model": "8261631abfb170e9",
+            "method": "wd-lgcn",
+            "summary": "LightGCN, WD risk, norm clipping",
+            "settings": {"dim": 64},
+            "seed": 0,
+            "created": "2026-01-01T12:00:00+00:00",
+            "densirank": "1.0.0",
+            "data": {"users": 29858, "items": 40981, "pairs": 810128},
+            "training": {"iterations": 300, "seconds": 61.2},
+            "calibration": None,
+            "index": None,
+            "metrics": None,
+        }
+    )
 
     method: str
     summary: str
@@ -179,6 +240,8 @@ class ModelCard(BaseModel):
 class Reloaded(BaseModel):
     """Which model is served now, and whether it is another one than before."""
 
+    model_config = _example({"model": "8261631abfb170e9", "changed": True})
+
     model: str
     changed: bool
 
@@ -186,11 +249,17 @@ class Reloaded(BaseModel):
 class Health(BaseModel):
     """Whether the server is up."""
 
+    model_config = _example({"status": "ok"})
+
     status: Literal["ok"]
 
 
 class Readiness(BaseModel):
     """Whether requests can be answered, and whether the folder's newest model is the one served."""
+
+    model_config = _example(
+        {"status": "ready", "model": "8261631abfb170e9", "last_reload_failed": False}
+    )
 
     status: Literal["ready"]
     model: str
@@ -206,5 +275,9 @@ class ErrorBody(BaseModel):
 
 class ErrorAnswer(BaseModel):
     """What every error looks like."""
+
+    model_config = _example(
+        {"error": {"code": "unknown_user", "message": "the model does not know the user 7"}}
+    )
 
     error: ErrorBody

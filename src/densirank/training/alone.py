@@ -68,7 +68,9 @@ def least_squares(
 
     An observed pair has r = 1 and c = ``observed``, any other r = 0 and c = ``unobserved``.
     """
-    identity = torch.eye(item_vectors.shape[1], device=item_vectors.device)
+    identity = torch.eye(
+        item_vectors.shape[1], dtype=item_vectors.dtype, device=item_vectors.device
+    )
     everything = unobserved * (item_vectors.T @ item_vectors) + l2 * identity
     solved = item_vectors.new_zeros(len(histories), item_vectors.shape[1])
     bounds = histories.indptr.tolist()
@@ -83,7 +85,7 @@ def clipped(vectors: Tensor, max_norm: float | None) -> Tensor:
     """The vectors, those that are longer than ``max_norm`` shortened to it."""
     if max_norm is None:
         return vectors
-    norms = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
+    norms: Tensor = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
     return vectors * (max_norm / norms).clamp(max=1)
 
 

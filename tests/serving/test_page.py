@@ -9,17 +9,20 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
+import httpx
 import numpy as np
 import pytest
+import uvicorn
 
 from densirank import Ranker
+from densirank.serving.app import create_app
+from densirank.serving.config import ServeConfig
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
-httpx = pytest.importorskip("httpx")
-uvicorn = pytest.importorskip("uvicorn")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -57,8 +60,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    from densirank.serving.config import ServeConfig
-
     titles = tmp_path_factory.mktemp("titles") / "titles.csv"
     rows = [f'{item},"{title}"' for item, title in TITLES.items()]
     titles.write_text("\n".join(["item_id,title", *rows]), encoding="utf-8")
@@ -67,10 +68,8 @@ def address(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
 
 
 @contextmanager
-def served(config: Any) -> Iterator[str]:
+def served(config: ServeConfig) -> Iterator[str]:
     """The service on a port of its own, in a thread."""
-    from densirank.serving.app import create_app
-
     server = uvicorn.Server(uvicorn.Config(create_app(config), port=0, log_level="error"))
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -247,6 +246,29 @@ def test_an_id_that_no_javascript_number_holds_stays_exact(visit: Visit, address
         shown = texts(page, "#recommendations .name")
         assert page.get_by_role("heading", name=f"user {BEYOND_DOUBLES}").is_visible()
     assert shown == names(recommended(address, users=[BEYOND_DOUBLES], k=10))
+
+
+def test_ids_may_be_spelt_in_any_way_and_stand_in_for_titles(
+    visit: Visit, ranker: Ranker, tmp_path: Path
+) -> None:
+    odd = "a/b/similar"  # an id of a user, and of an item too
+    ranker.save(tmp_path)
+    with served(ServeConfig(tmp_path)) as untitled, visit(base=untitled) as page:
+        page.get_by_label("Find a user").fill("a/")
+        page.get_by_role("option", name=odd).click()
+        shown = texts(page, "#recommendations .name")
+        assert shown == [str(i["id"]) for i in recommended(untitled, users=[odd], k=10)]
+
+        history = ["50% off?", "#1", odd]
+        page.goto(untitled + address_of(history))
+        page.get_by_text("3 items put together here").wait_for()
+        assert texts(page, "#history-items .name") == history
+        shown = texts(page, "#recommendations .name")
+        assert shown == [str(i["id"]) for i in recommended(untitled, histories=[history], k=10)]
+
+
+def address_of(history: list[str]) -> str:
+    return "#" + urlencode([("item", item) for item in history])
 
 
 # --- slates ----------------------------------------------------------------------------------
@@ -428,8 +450,6 @@ def test_a_service_that_is_gone_is_told_in_a_sentence(visit: Visit) -> None:
 
 
 def test_a_key_is_asked_for_where_one_is_needed(visit: Visit, model: Path, tmp_path: Path) -> None:
-    from densirank.serving.config import ServeConfig
-
     keys = tmp_path / "keys"
     keys.write_text(KEY)
     with (

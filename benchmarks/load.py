@@ -28,8 +28,10 @@ import tempfile
 import time
 import urllib.request
 from collections import Counter
+from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any, cast
@@ -124,8 +126,8 @@ class Connection(asyncio.Protocol):
 class Load:
     """Connections that ask until the time is over."""
 
-    def __init__(self, case: Case, port: int, users: list[int | str]) -> None:
-        self._case, self._port = case, port
+    def __init__(self, case: Case, port: int, users: list[int | str], saver: Executor) -> None:
+        self._case, self._port, self._saver = case, port, saver
         self._requests = [_request(user, case.k) for user in users]
         self._chance = np.random.default_rng(0)
         self._started = self._end = 0.0
@@ -183,9 +185,10 @@ class Load:
     async def _replace(self, folder: Path) -> None:
         """Put one new model after another into the folder, each of them another one."""
         pause = self._case.reload_seconds
-        while pause and time.perf_counter() + 2 * pause < self._end:
+        while pause and time.perf_counter() + pause < self._end:
             await asyncio.sleep(pause)
-            await asyncio.to_thread(in_own_process, save_again, folder)
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._saver, save_again, folder)
             self.seen.saved += 1
 
 
@@ -211,15 +214,19 @@ def measure(case: Case, folder: Path) -> dict[str, Any]:
     command = [sys.executable, "-m", "densirank", "serve", str(folder), "--port", str(port)]
     command += ["--workers", str(case.workers), "--watch", "0.5"]
     command += [] if case.log_requests else ["--no-log-requests"]
-    with tempfile.TemporaryFile() as log:
+    with (
+        tempfile.TemporaryFile() as log,
+        ProcessPoolExecutor(1, get_context("spawn")) as saver,
+    ):
+        saver.submit(save_again, folder).result()  # so that the next one takes no time to start
         server = subprocess.Popen(command, stderr=log)
         try:
             _wait_until_ready(server, port)
-            drive = Load(case, port, users)
+            drive = Load(case, port, users, saver)
             before = _tree_cpu_seconds(server.pid)
             uvloop.run(drive.run(server.pid, folder))
             used = _tree_cpu_seconds(server.pid) - before
-            served = _served(port) if case.reload_seconds else None
+            served = _served(port)
             server.send_signal(signal.SIGTERM)
             status = server.wait(30)
         finally:
@@ -227,10 +234,8 @@ def measure(case: Case, folder: Path) -> dict[str, Any]:
             server.wait()
     return figures(case, drive.seen) | {
         "server_cores_used": used / (case.seconds + WARM_UP),
-        "last model is served": None
-        if served is None
-        else served == Engine.load(folder, None).fingerprint,
-        "exit status": status,
+        "last_model_is_served": served == Engine.load(folder, None).fingerprint,
+        "stopped_by_itself": status in (0, -signal.SIGTERM),
     }
 
 

@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from densirank import Ranker, load, storage
 from densirank.csr import Rows, SparsePart
 from densirank.errors import InputError, StorageError
+from densirank.ranking.calibration import Calibration
 
 PAIRS = [(f"u{u}", f"i{i}") for u in range(6) for i in range(8) if (u + i) % 3]
 
@@ -42,6 +43,34 @@ def test_what_is_saved_comes_back(ranker: Ranker, folder: Path) -> None:
     assert (back.seed, back.method) == (7, ranker.method)
     assert back.interactions_.fingerprint == ranker.interactions_.fingerprint
     assert back.training_ == ranker.training_
+
+
+def test_a_calibration_comes_back_and_may_be_put_into_a_folder_later(
+    ranker: Ranker, folder: Path, tmp_path: Path
+) -> None:
+    assert load(folder, "cpu").calibration_ is None
+    ranker.calibration_ = Calibration(1.3, -0.2, held_out_items=7, gain=0.5)
+    ranker.save(tmp_path / "calibrated")
+    storage.save_calibration(folder, ranker.calibration_)
+    for place in (tmp_path / "calibrated", folder):
+        back = load(place, "cpu")
+        assert back.calibration_ == ranker.calibration_
+        assert back.recommend(k=8).equals(ranker.recommend(k=8))
+
+
+def test_a_folder_from_before_calibration_loads(ranker: Ranker, folder: Path) -> None:
+    path = folder / "model.json"
+    manifest = json.loads(path.read_text())
+    del manifest["calibration"]
+    path.write_text(json.dumps(manifest))
+    assert load(folder, "cpu").recommend(k=8).equals(ranker.recommend(k=8))
+
+
+@pytest.mark.parametrize("damaged", [{"temperature": -1.0}, {"warmth": 2.0}, {"temperature": "a"}])
+def test_a_calibration_that_is_none_is_refused(folder: Path, damaged: dict[str, object]) -> None:
+    edit_manifest(folder, calibration=damaged)
+    with pytest.raises(StorageError, match="does not describe a model"):
+        load(folder, "cpu")
 
 
 def test_order_and_integer_ids_come_back(tmp_path: Path) -> None:
@@ -74,7 +103,8 @@ def test_no_file_of_a_model_is_a_pickle(folder: Path) -> None:
         "item_vectors",
         "history.indptr",
         "history.items",
-    }
+        "items.counts",
+    }  # the parameters of matrix factorisation are the vectors: they are not written twice
 
 
 def test_saving_again_replaces_the_model_and_leaves_nothing_behind(

@@ -13,8 +13,10 @@ from rich.table import Column, Table
 
 from densirank import METHODS, Interactions, Ranker, __version__, load
 from densirank.atomic import written_atomically
+from densirank.calibrating.command import calibrate
 from densirank.errors import DensirankError, InputError, TrainingError
 from densirank.experiments.command import paper
+from densirank.new_data.command import HistoryOption, UnknownOption, folded_in, update
 from densirank.options import (
     INTERRUPTED,
     DataArgument,
@@ -41,6 +43,7 @@ from densirank.options import (
     training_source,
 )
 from densirank.progress import ProgressBar
+from densirank.serving.command import serve
 from densirank.storage import CHECKPOINT, MANIFEST, TRAINING_LOG, prepare_folder
 from densirank.training.callbacks import JsonLines
 from densirank.tuning.command import tune
@@ -137,7 +140,10 @@ def fit(
 
 
 app.command()(tune)
+app.command()(calibrate)
+app.command()(update)
 app.command()(paper)
+app.command()(serve)
 
 
 @app.command()
@@ -179,6 +185,8 @@ def recommend(
         list[str] | None, typer.Option("--user", metavar="ID", help="A user; may be repeated.")
     ] = None,
     everyone: Annotated[bool, typer.Option("--all", help="Every user of the model.")] = False,
+    history: HistoryOption = None,
+    unknown: UnknownOption = "error",
     k: Annotated[int, typer.Option("-k", min=1, help="Items a user.")] = 10,
     as_json: JsonOption = False,
     out_file: Annotated[
@@ -187,15 +195,23 @@ def recommend(
     device: DeviceOption = "auto",
 ) -> None:
     """List the items people are most likely to want next, with their probabilities."""
-    if bool(user) == everyone:
-        raise InputError("say for whom: either --user ID (once or more) or --all")
+    if [bool(user), everyone, history is not None].count(True) != 1:
+        raise InputError(
+            "say for whom: --user ID (once or more), --all, or --history ITEM,ITEM,… of somebody"
+        )
     if as_json and out_file is not None:
         raise InputError("--json and --out exclude each other")
     if out_file is not None and out_file.is_dir():
         raise InputError(f"{out_file} is a folder; --out names the file to write")
     if out_file is not None and not out_file.parent.is_dir():
         raise InputError(f"there is no folder {out_file.parent} to write {out_file.name} to")
-    frame = load(model, device).recommend(user or None, k)
+    ranker = load(model, device)
+    if history is not None:
+        ranker = folded_in(ranker, history)
+    policy = choice("--unknown", unknown, ("error", "popular"))
+    frame = ranker.recommend(user or None, k, unknown=policy)
+    if history is not None:
+        frame = frame.drop("user_id")
     if out_file is not None:
         with written_atomically(out_file) as temporary:
             frame.write_parquet(temporary)

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from densirank.data.interactions import Interactions
+from densirank.data.interactions import IntArray, Interactions
 from densirank.data.vocabulary import Vocabulary
+from densirank.errors import InputError
+from densirank.evaluation.reliability import Reliability
+from densirank.ranking.calibration import CalibratedScorer
+from densirank.ranking.density import DensityBlock
+from densirank.ranking.sampling import Slates
 from densirank.ranking.topk import Lists
 
 if TYPE_CHECKING:
     import polars as pl
+
+Places = tuple[NDArray[np.int64], IntArray]
 
 
 def id_series(vocabulary: Vocabulary, indices: Tensor) -> pl.Series:
@@ -24,29 +33,133 @@ def id_series(vocabulary: Vocabulary, indices: Tensor) -> pl.Series:
     return pl.Series(vocabulary.ids[indices.cpu().numpy()], dtype=kind)
 
 
-def recommendations(blocks: Iterable[Lists], data: Interactions) -> pl.DataFrame:
-    """``user_id, item_id, score, probability, rank`` of lists that carry their normaliser."""
+def recommendations(
+    blocks: Iterable[Lists],
+    data: Interactions,
+    density: CalibratedScorer,
+    users: Vocabulary | None = None,
+) -> pl.DataFrame:
+    """``user_id, item_id, score, probability, rank`` of lists that carry their normaliser.
+
+    The lists are of the users of ``data``, or of others where these are given.
+    """
     import polars as pl
 
-    return pl.concat([_recommendations(lists, data) for lists in blocks])
+    user_ids = data.user_ids if users is None else users
+    return pl.concat(
+        [_recommendations(lists, user_ids, data.item_ids, density) for lists in blocks]
+    )
 
 
-def _recommendations(lists: Lists, data: Interactions) -> pl.DataFrame:
+def _recommendations(
+    lists: Lists, user_ids: Vocabulary, item_ids: Vocabulary, density: CalibratedScorer
+) -> pl.DataFrame:
     import polars as pl
 
     there = lists.items >= 0
     rows, places = there.nonzero(as_tuple=True)
     assert lists.log_normaliser is not None
-    log_probability = lists.scores - lists.log_normaliser.unsqueeze(1)
+    logits = density.logits(lists.scores, lists.items)
+    log_probability = logits - lists.log_normaliser.unsqueeze(1)
     return pl.DataFrame(
         {
-            "user_id": id_series(data.user_ids, lists.users[rows]),
-            "item_id": id_series(data.item_ids, lists.items[there]),
+            "user_id": id_series(user_ids, lists.users[rows]),
+            "item_id": id_series(item_ids, lists.items[there]),
             "score": lists.scores[there].cpu().numpy(),
             "probability": log_probability[there].exp().cpu().numpy(),
             "rank": (places + 1).cpu().numpy(),
         }
     )
+
+
+def slates(blocks: Iterable[Slates], data: Interactions, density: CalibratedScorer) -> pl.DataFrame:
+    """The columns of recommendations and ``log_propensity``, of slates that were drawn."""
+    import polars as pl
+
+    return pl.concat(
+        [
+            _recommendations(drawn, data.user_ids, data.item_ids, density).with_columns(
+                pl.Series("log_propensity", drawn.log_propensities[drawn.items >= 0].cpu().numpy())
+            )
+            for drawn in blocks
+        ]
+    )
+
+
+def slate_matrix(frame: pl.DataFrame, data: Interactions) -> tuple[Tensor, Tensor, Places]:
+    """(user of each slate, its items padded with -1, where in that matrix each row stands)."""
+    missing = {"user_id", "item_id", "rank"} - set(frame.columns)
+    if missing:
+        raise InputError(f"slates lack the column {', '.join(sorted(missing))}")
+    if frame.height == 0:
+        raise InputError("there are no slates")
+    users = data.user_ids.known(frame["user_id"].to_list(), "user")
+    items = data.item_ids.known(frame["item_id"].to_list(), "item")
+    rank = frame["rank"].to_numpy()
+    starts = rank == 1
+    slate = np.cumsum(starts) - 1
+    continues = (rank[1:] == rank[:-1] + 1) & (users[1:] == users[:-1])
+    if not starts[0] or not (starts[1:] | continues).all():
+        raise InputError("the rows of a slate must be of one user and have the ranks 1, 2, 3, …")
+    if len(np.unique(slate * data.n_items + items)) < len(items):
+        raise InputError("a slate lists an item twice")
+    matrix = np.full((int(slate[-1]) + 1, int(rank.max())), -1, dtype=np.int64)
+    places = (slate, rank - 1)
+    matrix[places] = items
+    return torch.from_numpy(users[starts]), torch.from_numpy(matrix), places
+
+
+def entropies(blocks: Iterable[DensityBlock], data: Interactions) -> pl.DataFrame:
+    """``user_id, entropy, effective_items`` of densities, which are let go one by one."""
+    import polars as pl
+
+    return pl.concat(
+        [
+            pl.DataFrame(
+                {
+                    "user_id": id_series(data.user_ids, users),
+                    "entropy": entropy.cpu().numpy(),
+                    "effective_items": effective_items.cpu().numpy(),
+                }
+            )
+            for users, _, entropy, effective_items in blocks
+        ]
+    )
+
+
+def reliability(bins: Reliability) -> pl.DataFrame:
+    """One row a bin: its bounds, what was expected and seen in it, and both as probabilities."""
+    import polars as pl
+
+    return pl.DataFrame(
+        {
+            "low": bins.low,
+            "high": bins.high,
+            "chances": bins.chances.astype("int64"),
+            "expected": bins.expected,
+            "observed": bins.observed.astype("int64"),
+            "predicted": bins.predicted,
+            "frequency": bins.frequency,
+            "standard_error": bins.standard_error,
+        }
+    )
+
+
+def in_order_of(asked: NDArray[Any], parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """The rows of all parts, user by user as they were asked for."""
+    import polars as pl
+
+    frame = pl.concat(parts)
+    users = pl.DataFrame({"user_id": pl.Series(asked, dtype=frame.schema["user_id"])})
+    return users.join(frame, on="user_id", how="inner", maintain_order="left_right")
+
+
+def contributions(past: NDArray[np.int32], added: NDArray[Any], data: Interactions) -> pl.DataFrame:
+    """``item_id, contribution`` of past items to the score of another."""
+    import polars as pl
+
+    items = id_series(data.item_ids, torch.from_numpy(past))
+    return pl.DataFrame({"item_id": items, "contribution": added})
 
 
 def similar(lists: Lists, data: Interactions) -> pl.DataFrame:

@@ -1,14 +1,16 @@
-"""The estimator people use: fit, recommend, similar_items, evaluate, save."""
+"""The estimator people use: fit, recommend, density, sample, evaluate, fold_in, update, save."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from densirank import frames
@@ -16,13 +18,23 @@ from densirank.csr import Rows
 from densirank.data.interactions import Interactions
 from densirank.data.reading import read
 from densirank.data.splitting import validation_split
-from densirank.data.vocabulary import Ids
+from densirank.data.vocabulary import Ids, Vocabulary, listed
 from densirank.errors import InputError
+from densirank.evaluation import calibration, reliability
 from densirank.evaluation.held_out import HeldOut
 from densirank.evaluation.metrics import Evaluation
-from densirank.fitting import fit_scorer
-from densirank.hardware import resolve_device, resolve_hardware
+from densirank.fitting import Fitted, fit_scorer
+from densirank.hardware import Hardware, resolve_device, resolve_hardware
 from densirank.methods import method_named
+from densirank.models.popularity import log_popularity
+from densirank.new_data.explaining import contributions
+from densirank.new_data.folding import Trained, fold_in, without_users
+from densirank.new_data.histories import Histories
+from densirank.new_data.updating import continued, merged, update_settings
+from densirank.ranking.blocks import Barring
+from densirank.ranking.calibration import CalibratedScorer, Calibration
+from densirank.ranking.density import Density, check_size, density_blocks
+from densirank.ranking.sampling import draw_slates, slate_log_propensities
 from densirank.ranking.scores import VectorScorer
 from densirank.ranking.topk import top_k
 from densirank.risks import HALF_PRECISION
@@ -46,6 +58,9 @@ class Ranker:
     >>> ranker.recommend(0, k=1)["item_id"].to_list()   # the even item user 0 has not had
     [0]
     """
+
+    folded_in_: Histories
+    """Of a ranker that :meth:`fold_in` has made: what of the histories it could use."""
 
     def __init__(
         self,
@@ -91,24 +106,32 @@ class Ranker:
         if valid is not None and not isinstance(valid, float):
             valid = _as_interactions(valid)
         train_part, held_out = self._hold_out(data, valid, valid_split)
-        hardware = resolve_hardware(
-            self.device,
-            self.precision,
-            self.settings.dim,
-            has_kernels=self.method.risk in HALF_PRECISION,
-        )
-        self.interactions_ = data
-        self.scorer_, self.training_ = fit_scorer(
+        fitted = fit_scorer(
             self.method,
             self.settings,
             self.seed,
-            hardware,
+            self._hardware(),
             train_part,
             held_out,
             callbacks,
             self._checkpoint(checkpoint, checkpoint_seconds, data, valid, valid_split),
             snapshots,
         )
+        return self._keep(data, fitted)
+
+    def _hardware(self) -> Hardware:
+        return resolve_hardware(
+            self.device,
+            self.precision,
+            self.settings.dim,
+            has_kernels=self.method.risk in HALF_PRECISION,
+        )
+
+    def _keep(self, data: Interactions, fitted: Fitted) -> Self:
+        self.interactions_ = data
+        self.scorer_, self.items_ = fitted.scorer, fitted.items
+        self.parameters_, self.training_ = fitted.parameters, fitted.training
+        self.calibration_: Calibration | None = None
         return self
 
     def _hold_out(
@@ -154,26 +177,58 @@ class Ranker:
         filter_seen: bool = True,
         items: Ids | None = None,
         exclude: Ids | None = None,
+        unknown: Literal["error", "popular"] = "error",
     ) -> pl.DataFrame:
         """The best ``k`` items of each user: ``user_id, item_id, score, probability, rank``.
 
         ``users`` is an id, several, or None for everybody; ``items`` restricts the catalogue and
-        ``exclude`` takes items out of it. The probability is p(i|u) over what could have been
-        listed. Where fewer than ``k`` items are left, there are fewer rows.
+        ``exclude`` takes items out of it. The order is that of the scores; the probability is the
+        (calibrated) p(i|u) over what could have been listed. Where fewer than ``k`` items are
+        left, there are fewer rows. Users the model does not know are an error, or get what is
+        popular; with a history, :meth:`fold_in` them.
         """
         _check_k(k)
-        data, scorer = self.interactions_, self.scorer_
-        wanted = np.arange(data.n_users) if users is None else data.user_ids.known(users, "user")
+        if unknown not in ("error", "popular"):
+            raise InputError(f"unknown users are 'error' or 'popular', not {unknown!r}")
+        known = self.interactions_.user_ids
+        if users is not None and unknown == "popular" and not known.knows_all(users):
+            return self._recommend_to_anybody(users, k, filter_seen, items, exclude)
+        density = self._density()
+        blocks = top_k(
+            self.scorer_,
+            self._user_indices(users),
+            k,
+            logits=density.logits,
+            **self._barring(filter_seen, items, exclude),
+        )
+        return frames.recommendations(blocks, self.interactions_, density)
+
+    def _recommend_to_anybody(
+        self, users: Ids, k: int, filter_seen: bool, items: Ids | None, exclude: Ids | None
+    ) -> pl.DataFrame:
+        """Lists of their own for those the model knows, popular items for all others."""
+        ids = self.interactions_.user_ids
+        asked = ids.alike(listed(users), "user")
+        is_known = ids.indices(asked) >= 0
+        strangers = Vocabulary(asked[~is_known])
+        popularity = log_popularity(self.items_.counts).to(self.scorer_.device)
+        scorer = VectorScorer(popularity.new_ones(len(strangers), 1), popularity)
+        density = CalibratedScorer(scorer, Calibration(), torch.from_numpy(self.items_.counts))
         blocks = top_k(
             scorer,
-            torch.from_numpy(wanted).to(scorer.device),
+            torch.arange(len(strangers), device=popularity.device),
             k,
-            seen=Rows.of(data, scorer.device) if filter_seen else None,
+            logits=density.logits,
             allowed=self._item_indices(items),
             excluded=self._item_indices(exclude),
-            with_normaliser=True,
         )
-        return frames.recommendations(blocks, data)
+        parts = [frames.recommendations(blocks, self.interactions_, density, strangers)]
+        if is_known.any():
+            known = np.unique(asked[is_known])
+            parts.append(
+                self.recommend(known, k, filter_seen=filter_seen, items=items, exclude=exclude)
+            )
+        return frames.in_order_of(asked, parts)
 
     def similar_items(self, item: int | str, k: int = 10) -> pl.DataFrame:
         """The ``k`` most similar items: ``item_id, score, rank``.
@@ -212,7 +267,197 @@ class Ranker:
         return self._held_out(test).evaluate(self.scorer_, k)
 
     def _held_out(self, test: Any) -> HeldOut:
-        return HeldOut(_as_interactions(test), self.interactions_, self.scorer_.device)
+        return HeldOut(
+            _as_interactions(test), self.interactions_, self.scorer_.device, self.items_.counts
+        )
+
+    # --- new users and data ------------------------------------------------------------------
+
+    def fold_in(self, interactions: Any) -> Ranker:
+        """A ranker of the people in these interactions, over the items this one knows.
+
+        Nothing is trained again: a person's vector follows from the items alone, in milliseconds.
+        Items the model does not know are ignored. Whoever has no other is left out, so that
+        ``recommend(…, unknown="popular")`` lists popular items for them and anything else says
+        that they are not known. ``folded_in_`` of the result counts both.
+        """
+        histories = Histories.of(_as_interactions(interactions), self.interactions_.item_ids)
+        folded = copy(self)
+        folded.interactions_ = histories.known
+        folded.scorer_ = fold_in(self._trained(), histories.known)
+        folded.parameters_ = without_users(self.parameters_)
+        folded.folded_in_ = histories
+        return folded
+
+    def update(
+        self, interactions: Any, iterations: int | None = None, callbacks: Sequence[Callback] = ()
+    ) -> Ranker:
+        """A ranker of the same settings that knows these interactions as well, ids and all.
+
+        It goes on from the vectors of this one, which stays as it is, and takes a fifth of the
+        fit's iterations unless it is told how many. A method that is made and not trained is made
+        again.
+        """
+        data = merged(self.interactions_, _as_interactions(interactions))
+        updated = Ranker(
+            self.method.name, seed=self.seed, device=self.device, precision=self.precision
+        )
+        updated.settings = self.settings
+        fitted = fit_scorer(
+            self.method,
+            update_settings(self.method, self.settings, iterations),
+            self.seed,
+            self._hardware(),
+            data,
+            held_out=None,
+            callbacks=callbacks,
+            start=continued(self._trained(), self.interactions_, data),
+        )
+        return updated._keep(data, fitted)
+
+    def explain(self, user: int | str, item: int | str, k: int = 5) -> pl.DataFrame:
+        """Which of the user's items speak most for an item: ``item_id, contribution``.
+
+        A contribution is what the item's score loses when the past item is taken out of the
+        history, both histories being folded in.
+        """
+        _check_k(k)
+        data = self.interactions_
+        (person,), (index,) = data.user_ids.known(user, "user"), data.item_ids.known(item, "item")
+        past, added = contributions(
+            self._trained(), data.items_of(int(person)), int(index), data.item_ids
+        )
+        return frames.contributions(past[:k], added[:k], data)
+
+    def _trained(self) -> Trained:
+        return Trained(self.method, self.settings, self.scorer_, self.items_, self.parameters_)
+
+    # --- probabilities -----------------------------------------------------------------------
+
+    def density(
+        self,
+        users: Ids | None = None,
+        items: Ids | None = None,
+        *,
+        filter_seen: bool = True,
+        exclude: Ids | None = None,
+    ) -> Density:
+        """log p(i|u) of all items or of these, renormalised over what each user could get.
+
+        For more numbers than a call returns at once, ask for some users at a time.
+
+        >>> log = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("eve", "rye"), ("eve", "jam")]
+        >>> found = Ranker("popularity").fit(log).density("bob")
+        >>> print(found.item_ids, np.exp(found.log_probabilities).round(2))
+        ['jam' 'rye' 'tea'] [[0.6 0.4 0. ]]
+        >>> print(found.effective_items.round(2))
+        [1.96]
+        """
+        data, rows = self.interactions_, self._user_indices(users)
+        allowed = self._item_indices(items)
+        every = range(data.n_items) if allowed is None else dict.fromkeys(allowed.tolist())
+        columns = torch.tensor(list(every), device=rows.device)
+        check_size(len(rows), len(columns))
+        blocks = density_blocks(self._density(), rows, **self._barring(filter_seen, items, exclude))
+        return Density.of(blocks, data, rows, columns)
+
+    def entropy(
+        self,
+        users: Ids | None = None,
+        *,
+        filter_seen: bool = True,
+        items: Ids | None = None,
+        exclude: Ids | None = None,
+    ) -> pl.DataFrame:
+        """How open each user's next item is: ``user_id, entropy, effective_items``.
+
+        The entropy of p(i|u) in nats, and how many equally likely items would have the same.
+        """
+        barring = self._barring(filter_seen, items, exclude)
+        blocks = density_blocks(self._density(), self._user_indices(users), **barring)
+        return frames.entropies(blocks, self.interactions_)
+
+    def sample(
+        self,
+        users: Ids | None = None,
+        k: int = 10,
+        *,
+        temperature: float = 1.0,
+        seed: int = 0,
+        filter_seen: bool = True,
+        items: Ids | None = None,
+        exclude: Ids | None = None,
+    ) -> pl.DataFrame:
+        """``k`` draws a user from p(i|u)^(1/temperature), each over what the others left.
+
+        Columns are those of :meth:`recommend`, with the first draw at rank 1, and
+        ``log_propensity``: the log-probability of the draw given those above it, which adds up to
+        that of the slate. A user's slate depends on the seed and on nobody else.
+        """
+        _check_k(k)
+        density = self._density()
+        blocks = draw_slates(
+            density,
+            self._user_indices(users),
+            k,
+            _checked_temperature(temperature),
+            _checked_seed(seed),
+            **self._barring(filter_seen, items, exclude),
+        )
+        return frames.slates(blocks, self.interactions_, density)
+
+    def log_propensity(
+        self,
+        slates: pl.DataFrame,
+        *,
+        temperature: float = 1.0,
+        filter_seen: bool = True,
+        items: Ids | None = None,
+        exclude: Ids | None = None,
+    ) -> NDArray[np.float64]:
+        """The log-propensity that each row of given slates would have in :meth:`sample`.
+
+        ``slates`` has the columns ``user_id, item_id, rank``; each rank 1 begins a slate. An item
+        that could not have been drawn has -inf. This is what
+        :func:`densirank.evaluation.off_policy.inverse_propensity` wants of a target policy.
+        """
+        rows, columns, places = frames.slate_matrix(slates, self.interactions_)
+        device = self.scorer_.device
+        found = slate_log_propensities(
+            self._density(),
+            rows.to(device),
+            columns.to(device),
+            _checked_temperature(temperature),
+            **self._barring(filter_seen, items, exclude),
+        )
+        return found.cpu().numpy()[places]
+
+    def calibrate(self, validation: Any, *, popularity: bool = False) -> Self:
+        """Fit the temperature of p(i|u) (and its popularity exponent) to held-out items.
+
+        Probabilities change, lists do not. Of many held-out users a fixed sample is looked at.
+        """
+        draws = self._held_out(validation).draws(calibration.MOST_USERS)
+        log_popularity = self._density().log_popularity
+        self.calibration_ = calibration.fit_calibration(
+            self.scorer_, draws, log_popularity, popularity=popularity
+        )
+        return self
+
+    def reliability(self, test: Any, bins: int = 10) -> pl.DataFrame:
+        """Predicted probabilities against how often held-out items came: one row a bin.
+
+        ``expected`` and ``observed`` count held-out items, ``predicted`` and ``frequency`` are the
+        same for each of the ``chances`` an item had, ``standard_error`` is that of the frequency.
+        """
+        if bins < 1:
+            raise InputError(f"bins must be at least 1, not {bins}")
+        draws = self._held_out(test).draws(reliability.MOST_USERS)
+        return frames.reliability(reliability.reliability(self._density(), draws, bins))
+
+    def _density(self) -> CalibratedScorer:
+        item_counts = torch.from_numpy(self.items_.counts)
+        return CalibratedScorer(self.scorer_, self.calibration_ or Calibration(), item_counts)
 
     # --- keeping -----------------------------------------------------------------------------
 
@@ -226,9 +471,24 @@ class Ranker:
                 self.seed,
                 self.interactions_,
                 self.scorer_,
+                self.items_,
+                self.parameters_,
                 self.training_,
+                self.calibration_,
             ),
         )
+
+    def _user_indices(self, ids: Ids | None) -> Tensor:
+        data = self.interactions_
+        indices = np.arange(data.n_users) if ids is None else data.user_ids.known(ids, "user")
+        return torch.from_numpy(indices).to(self.scorer_.device)
+
+    def _barring(self, filter_seen: bool, items: Ids | None, exclude: Ids | None) -> Barring:
+        return {
+            "seen": Rows.of(self.interactions_, self.scorer_.device) if filter_seen else None,
+            "allowed": self._item_indices(items),
+            "excluded": self._item_indices(exclude),
+        }
 
     def _item_indices(self, ids: Ids | None) -> Tensor | None:
         if ids is None:
@@ -242,9 +502,9 @@ def load(folder: str | PathLike[str], device: str = "auto") -> Ranker:
     stored = load_model(Path(folder), resolve_device(device))
     ranker = Ranker(stored.method, seed=stored.seed, device=device)
     ranker.settings = stored.settings
-    ranker.interactions_ = stored.interactions
-    ranker.scorer_ = stored.scorer
-    ranker.training_ = stored.training
+    fitted = Fitted(stored.scorer, stored.items, stored.parameters, stored.training)
+    ranker._keep(stored.interactions, fitted)
+    ranker.calibration_ = stored.calibration
     return ranker
 
 
@@ -252,6 +512,12 @@ def _checked_seed(seed: int) -> int:
     if not 0 <= seed < 2**63:
         raise InputError(f"seed must be a whole number from 0 to 2^63 - 1, not {seed}")
     return seed
+
+
+def _checked_temperature(temperature: float) -> float:
+    if not 1e-6 <= temperature <= 1e6:
+        raise InputError(f"temperature must be between 0.000001 and 1000000, not {temperature}")
+    return temperature
 
 
 def _as_interactions(source: Any) -> Interactions:

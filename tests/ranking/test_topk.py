@@ -12,8 +12,9 @@ from scipy import special
 
 from densirank.csr import Rows, SparsePart
 from densirank.ranking import scores
+from densirank.ranking.blocks import COPIES, rows_per_block
 from densirank.ranking.scores import VectorScorer
-from densirank.ranking.topk import COPIES, Lists, rows_per_block, top_k
+from densirank.ranking.topk import Lists, top_k
 
 Floats = NDArray[np.float64]
 
@@ -102,12 +103,12 @@ def test_padding_stands_only_where_nothing_is_left() -> None:
 def test_the_normaliser_is_over_what_could_be_listed() -> None:
     scorer = integer_scorer(3, 4, 9, levels=1)
     seen = random_rows(3, 4, 9)
-    (lists,) = top_k(scorer, torch.arange(4), 2, seen=seen, with_normaliser=True)
+    (lists,) = top_k(scorer, torch.arange(4), 2, seen=seen, logits=lambda scores: scores / 2)
     scores = scorer.scores(torch.arange(4)).double().numpy()
     scores[seen.row_of_entry.numpy(), seen.columns.numpy()] = -np.inf
     assert lists.log_normaliser is not None
     np.testing.assert_allclose(
-        lists.log_normaliser.numpy(), special.logsumexp(scores, axis=1), rtol=1e-6
+        lists.log_normaliser.numpy(), special.logsumexp(scores / 2, axis=1), rtol=1e-6
     )
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from densirank.csr import Rows
 from densirank.data.interactions import Interactions
@@ -13,6 +17,15 @@ from densirank.ranking.scores import Scorer
 from densirank.ranking.topk import top_k
 
 
+@dataclass(frozen=True)
+class Draws:
+    """Held-out items that p(i|u) speaks of, each a draw from it: known, and new to their user."""
+
+    users: Tensor  # (users,) who has any
+    items: Rows  # of every user of the model
+    seen: Rows  # of every user of the model
+
+
 class HeldOut:
     """Test items beside what a model has ``seen``, ready to measure any scorer of its users.
 
@@ -20,7 +33,14 @@ class HeldOut:
     not know, or has seen with that user, is an item it misses: it stays in the denominators.
     """
 
-    def __init__(self, test: Interactions, seen: Interactions, device: torch.device) -> None:
+    def __init__(
+        self,
+        test: Interactions,
+        seen: Interactions,
+        device: torch.device,
+        item_counts: NDArray[np.int64] | None = None,
+    ) -> None:
+        """``item_counts`` says how popular items are where those who have ``seen`` do not."""
         users = seen.user_ids.indices(test.user_ids.ids)[test.users]
         items = seen.item_ids.indices(test.item_ids.ids)[test.items]
         if (users < 0).all():
@@ -39,7 +59,9 @@ class HeldOut:
         self._n_relevant = torch.from_numpy(n_relevant).to(device)
         self._users = torch.from_numpy(np.flatnonzero(n_relevant)).to(device)
         self._seen = Rows.of(seen, device)
-        self._popularity = torch.from_numpy(seen.item_counts).to(device)
+        self._popularity = torch.from_numpy(
+            seen.item_counts if item_counts is None else item_counts
+        ).to(device)
 
     def evaluate(self, scorer: Scorer, k: int, budget_bytes: int | None = None) -> Evaluation:
         """Rank everything unseen for every held-out user and compare."""
@@ -51,9 +73,29 @@ class HeldOut:
             k,
         )
 
+    def draws(self, most_users: int) -> Draws:
+        """Held-out items as draws from p(i|u), of a fixed sample of the users if there are more."""
+        new = ~self._is_seen()
+        counts = torch.bincount(self._relevant.row_of_entry[new], minlength=len(self._relevant))
+        users = counts.nonzero().squeeze(1)
+        if len(users) == 0:
+            raise InputError(
+                "no held-out item can be predicted: each is unknown to the model or one that it "
+                "has seen with that user"
+            )
+        if len(users) > most_users:
+            sample = np.random.default_rng(0).choice(len(users), most_users, replace=False)
+            users = users[torch.from_numpy(np.sort(sample)).to(users.device)]
+        indptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        return Draws(users, Rows(indptr, self._relevant.columns[new]), self._seen)
+
     def seen_pairs(self) -> int:
         """How many held-out pairs the model was trained on: a split gone wrong, if many."""
+        return int(self._is_seen().sum())
+
+    def _is_seen(self) -> Tensor:
+        """Whether each held-out pair is one that the model was trained on."""
         n_items = len(self._popularity)
         held = self._relevant.row_of_entry * n_items + self._relevant.columns
         trained = self._seen.row_of_entry * n_items + self._seen.columns
-        return int(torch.isin(held, trained).sum())
+        return torch.isin(held, trained)

@@ -33,8 +33,9 @@ from densirank.options import (
     toml_from,
     training_source,
 )
+from densirank.plotting import can_draw
 from densirank.tuning import search
-from densirank.tuning.figure import can_draw, draw
+from densirank.tuning.figure import draw
 from densirank.tuning.progress import SearchBar
 from densirank.tuning.records import BEST
 from densirank.tuning.trials import Study, best_of

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from densirank.atomic import written_atomically
+from densirank.plotting import BLUE, GREY, VERMILION, make_plain, write_png
 from densirank.tuning.dimensions import Dimension, Range
 from densirank.tuning.trials import Study, Trial
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-BLUE, GREY, VERMILION = "#0072b2", "#7f7f7f", "#d55e00"  # of the palette of Okabe and Ito
 PANELS_A_ROW = 3
 PANEL_WIDTH, PANEL_HEIGHT = 3.6, 3.0  # inches
 MARGIN = 0.04  # of an axis, on both sides
-
-
-def can_draw() -> bool:
-    """Whether matplotlib is here."""
-    return find_spec("matplotlib") is not None
 
 
 def draw(study: Study, path: Path) -> None:
@@ -44,8 +37,7 @@ def draw(study: Study, path: Path) -> None:
         unused.set_visible(False)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
-    with written_atomically(path) as temporary:
-        figure.savefig(temporary, format="png", dpi=130)
+    write_png(figure, path)
 
 
 def _draw_panel(panel: Axes, key: str, dimension: Dimension, study: Study) -> None:
@@ -63,9 +55,7 @@ def _draw_panel(panel: Axes, key: str, dimension: Dimension, study: Study) -> No
     scatter(finished, label="finished", marker="o", s=30, color=BLUE, alpha=0.8, linewidths=0)
     scatter([best], label=f"best, {best.ndcg:.4f}", marker="*", s=180, color=VERMILION, zorder=3)
     panel.set_xlabel(key)
-    panel.grid(color="#e6e6e6", linewidth=0.8)
-    panel.set_axisbelow(True)
-    panel.spines[["top", "right"]].set_visible(False)
+    make_plain(panel)
 
 
 def _places(panel: Axes, dimension: Dimension) -> Callable[[Any], float]:

@@ -1,0 +1,1 @@
+"""A model's probabilities set against what happened: the command and its picture."""

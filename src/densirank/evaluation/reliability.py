@@ -1,0 +1,94 @@
+"""Whether probabilities are what they say: of items given one in a thousand, one should come.
+
+Each held-out item is one draw from its user's density over what the user has not had; each item of
+that density is a chance of its own to be the one drawn. Chances of similar probability are put
+together. In a bin, the probabilities add up to the number of held-out items that should fall into
+it, to be compared with the number that did. Probabilities of a large catalogue span many powers of
+ten, and most chances are tiny, so bins are cut on a logarithmic scale where they hold about the
+same expected number: each then says something.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from densirank.evaluation.held_out import Draws
+from densirank.ranking.density import density_blocks
+from densirank.ranking.scores import Scorer
+
+Floats = NDArray[np.float64]
+
+MOST_USERS = 2_000
+"""Held-out users whose items are counted; of more, a fixed random sample."""
+
+DECADES = 20
+"""Probabilities below 10^-20 are counted with those of 10^-20: together they expect nothing."""
+
+CELLS_A_DECADE = 50
+"""Places to a power of ten where bins may be cut."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """Bins of probability, from the lowest to the highest, each over at least one chance."""
+
+    low: Floats  # (bins,) bounds of p(i|u)
+    high: Floats  # (bins,)
+    chances: Floats  # (bins,) pairs of a held-out draw and an item with such a probability
+    expected: Floats  # (bins,) held-out items that should fall here: Σ p over the chances
+    observed: Floats  # (bins,) held-out items that did
+
+    @property
+    def predicted(self) -> Floats:
+        """The mean probability of a chance."""
+        return self.expected / self.chances
+
+    @property
+    def frequency(self) -> Floats:
+        """The share of the chances that came true."""
+        return self.observed / self.chances
+
+    @property
+    def standard_error(self) -> Floats:
+        """That of the frequency: the draws are independent, each falls into one bin."""
+        share = self.observed / self.observed.sum()
+        error: Floats = np.sqrt(self.observed * (1 - share)) / self.chances
+        return error
+
+
+def reliability(density: Scorer, draws: Draws, bins: int) -> Reliability:
+    """Compare a density with the draws; ``density`` is a scorer whose softmax it is."""
+    n_cells = DECADES * CELLS_A_DECADE
+    chances, expected, observed = np.zeros((3, n_cells + 1))  # the first cell is for what is barred
+    for users, log_p, *_ in density_blocks(density, draws.users, seen=draws.seen):
+        own = draws.items.take(users)
+        barred = torch.isneginf(log_p)
+        cells = (log_p * (CELLS_A_DECADE / np.log(10))).floor_().clamp_(-n_cells, -1)
+        cells.add_(n_cells + 1).masked_fill_(barred, 0)
+        drawn = cells[own.row_of_entry, own.columns].long()
+        observed += torch.bincount(drawn, minlength=n_cells + 1).cpu().numpy()
+        for row_cells, p, n_draws in zip(cells, log_p.exp_(), own.counts.tolist(), strict=True):
+            row = row_cells.long()
+            chances += n_draws * torch.bincount(row, minlength=n_cells + 1).cpu().numpy()
+            mass = torch.bincount(row, weights=p.double(), minlength=n_cells + 1)
+            expected += n_draws * mass.cpu().numpy()
+    return _in_bins(chances[1:], expected[1:], observed[1:], bins)
+
+
+def _in_bins(chances: Floats, expected: Floats, observed: Floats, bins: int) -> Reliability:
+    """Neighbouring cells put together until they expect about one in ``bins`` of the draws."""
+    before = np.cumsum(expected) - expected / 2
+    bin_of_cell = np.minimum((before / expected.sum() * bins).astype(int), bins - 1)
+    used = np.flatnonzero(chances)
+    _, starts = np.unique(bin_of_cell[used], return_index=True)
+    ends = np.append(starts[1:], len(used)) - 1
+    edges = 10.0 ** (np.arange(len(chances) + 1) / CELLS_A_DECADE - DECADES)
+    return Reliability(
+        edges[used[starts]],
+        edges[used[ends] + 1],
+        *(np.add.reduceat(cells[used], starts) for cells in (chances, expected, observed)),
+    )

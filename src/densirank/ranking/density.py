@@ -1,0 +1,96 @@
+"""log p(i|u) over what could be listed, its entropy, and the effective number of items exp(H)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Unpack
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from densirank.data.interactions import Interactions
+from densirank.errors import InputError
+from densirank.ranking.blocks import Barring, score_blocks
+from densirank.ranking.scores import Scorer
+
+Floats = NDArray[np.float32]
+
+MOST_NUMBERS = 1 << 26
+"""Log-probabilities that one call returns at most: 256 MiB of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Density:
+    """p(i|u) of some users over the items that were allowed; an item a user cannot get has -inf.
+
+    The entropy is in nats. ``effective_items`` is how many equally likely items would have the same
+    entropy. A user to whom no item is left has no density: entropy 0, and 0 effective items.
+    """
+
+    user_ids: NDArray[Any]  # (users,)
+    item_ids: NDArray[Any]  # (items,)
+    log_probabilities: Floats  # (users, items)
+    entropy: Floats  # (users,)
+    effective_items: Floats  # (users,)
+
+    @classmethod
+    def of(
+        cls, blocks: Iterable[DensityBlock], data: Interactions, users: Tensor, items: Tensor
+    ) -> Density:
+        """Put the blocks of these users together, with these items of the catalogue alone."""
+        parts = [
+            (log_probabilities[:, items].cpu(), entropy.cpu(), effective_items.cpu())
+            for _, log_probabilities, entropy, effective_items in blocks
+        ]
+        return cls(
+            data.user_ids.ids[users.cpu().numpy()],
+            data.item_ids.ids[items.cpu().numpy()],
+            *(torch.cat(part).numpy() for part in zip(*parts, strict=True)),
+        )
+
+
+class DensityBlock(NamedTuple):
+    """The densities of some users over the whole catalogue."""
+
+    users: Tensor  # (users,)
+    log_probabilities: Tensor  # (users, items)
+    entropy: Tensor  # (users,)
+    effective_items: Tensor  # (users,)
+
+
+def density_blocks(
+    logits: Scorer, users: Tensor, **barring: Unpack[Barring]
+) -> Iterator[DensityBlock]:
+    """The density of each user, renormalised over what is rankable, a block of users at a time.
+
+    ``logits`` is a scorer whose softmax is the density.
+    """
+    for block, rows in score_blocks(logits, users, **barring):
+        nothing = torch.isneginf(rows.amax(dim=1, keepdim=True))  # (users, 1)
+        log_probabilities = rows.log_softmax(dim=1).masked_fill_(nothing, -torch.inf)
+        probabilities = log_probabilities.exp()
+        entropy = torch.special.entr(probabilities, out=probabilities).sum(dim=1)
+        effective = entropy.exp().masked_fill_(nothing.squeeze(1), 0)
+        yield DensityBlock(block, log_probabilities, entropy, effective)
+
+
+def check_size(n_users: int, n_items: int) -> None:
+    """Refuse a table of probabilities that would be too large to return at once.
+
+    >>> check_size(1_000, 40_000)
+    >>> check_size(30_000, 40_000)
+    Traceback (most recent call last):
+    densirank.errors.InputError: the density of 30,000 users over 40,000 items is 1,200,000,000 \
+numbers, above the limit of 67,108,864: ask for at most 1,677 users at a time or for fewer items; \
+entropy() has no such limit
+    """
+    if n_users * n_items > MOST_NUMBERS:
+        raise InputError(
+            f"the density of {n_users:,} users over {n_items:,} items is {n_users * n_items:,} "
+            f"numbers, above the limit of {MOST_NUMBERS:,}: ask for at most "
+            f"{max(1, MOST_NUMBERS // n_items):,} users at a time or for fewer items; entropy() "
+            "has no such limit"
+        )

@@ -1,0 +1,118 @@
+"""Slates drawn from p(i|u) without replacement, and the exact probability of every draw.
+
+With Gumbel noise of scale one added to the logits, the k highest items in their order are k
+successive draws from the softmax over what is left, a Plackett–Luce ranking (Kool et al. 2019).
+An item's log-propensity is the log-probability of drawing it at its rank, given the items above
+it. It is known exactly, it adds up over a slate to the log-probability of that ordered slate, and
+it is what unbiased off-policy estimates need (:mod:`densirank.evaluation.off_policy`). The
+probability that an item is anywhere in a slate is a sum over exponentially many slates and is
+needed by none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Unpack
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from densirank.ranking.blocks import Barring, score_blocks
+from densirank.ranking.calibration import CalibratedScorer
+from densirank.ranking.selection import best_columns
+from densirank.ranking.spread import spread
+from densirank.ranking.topk import Lists
+
+
+@dataclass(frozen=True)
+class Slates(Lists):
+    """Lists that were drawn: the first draw stands first."""
+
+    log_propensities: Tensor  # (users, k) of each draw given those before it; -inf beside item -1
+
+
+def draw_slates(
+    density: CalibratedScorer,
+    users: Tensor,
+    k: int,
+    temperature: float,
+    seed: int,
+    **barring: Unpack[Barring],
+) -> Iterator[Slates]:
+    """``k`` draws for each user from p(i|u)^(1/temperature), renormalised, a block at a time.
+
+    The noise of a user depends on the seed and the user's index alone: neither the size of the
+    blocks nor who else is asked for changes a slate.
+    """
+    for block, scores in score_blocks(density.scorer, users, **barring):
+        logits = density.logits(scores)
+        normaliser, entropy = spread(logits)
+        policy = _tempered(logits, temperature)
+        del logits
+        keys, items = best_columns(
+            gumbel_noise(block, density.n_items, seed).add_(policy), min(k, density.n_items)
+        )
+        items = items.masked_fill(torch.isneginf(keys), -1)
+        chosen = scores.gather(1, items.clamp(min=0)).masked_fill_(items < 0, -torch.inf)
+        propensities = log_propensities(policy, items)
+        yield Slates(block, items, chosen, normaliser, propensities, entropy=entropy)
+
+
+def slate_log_propensities(
+    density: CalibratedScorer,
+    users: Tensor,
+    items: Tensor,
+    temperature: float,
+    **barring: Unpack[Barring],
+) -> Tensor:
+    """The log-propensities that given slates would have, drawn in the same way from this density.
+
+    ``items`` is (users, k), -1 where a slate has ended.
+    """
+    parts, start = [], 0
+    for block, scores in score_blocks(density, users, **barring):
+        given = items[start : start + len(block)]
+        parts.append(log_propensities(_tempered(scores, temperature), given))
+        start += len(block)
+    return torch.cat(parts)
+
+
+def log_propensities(logits: Tensor, items: Tensor) -> Tensor:
+    """log P(items_r | items_1 … items_{r-1}) of draws by softmax of ``logits``, in float64.
+
+    An item that could not be drawn has -inf, and so has a place without one (item -1). A row
+    without a first item is one from which nothing can be drawn. The logits are used up.
+
+    >>> shares = torch.tensor([[0.5, 0.3, 0.2]])
+    >>> log_propensities(shares.log(), torch.tensor([[1, 0, -1]])).exp()   # .3, then .5 of .7
+    tensor([[0.3000, 0.7143, 0.0000]], dtype=torch.float64)
+    """
+    ended = items < 0
+    places = torch.where(ended, items[:, :1].clamp(min=0), items)
+    drawn = logits.gather(1, places).double().masked_fill_(ended, -torch.inf)
+    # Left at rank r is what is never drawn and what is drawn from r on: sums of positive numbers,
+    # where taking the first draws away from the whole would leave nothing but rounding.
+    never = torch.logsumexp(logits.scatter_(1, places, -torch.inf), dim=1, keepdim=True).double()
+    later = drawn.flip(1).logcumsumexp(dim=1).flip(1)
+    return (drawn - torch.logaddexp(never, later)).masked_fill_(torch.isneginf(drawn), -torch.inf)
+
+
+def _tempered(logits: Tensor, temperature: float) -> Tensor:
+    """Logits over the temperature, the highest of a row at zero, where floats are finest."""
+    peak = logits.amax(dim=1, keepdim=True).clamp_(min=torch.finfo(logits.dtype).min)
+    return (logits - peak).div_(temperature)
+
+
+def gumbel_noise(users: Tensor, n_items: int, seed: int) -> Tensor:
+    """Standard Gumbel noise, (users, n_items): each user has a stream of random numbers.
+
+    It is -log of exponential numbers in double precision: single precision is too coarse for the
+    highest of a million.
+    """
+    noise = torch.empty(len(users), n_items)
+    for row, user in zip(noise.numpy(), users.tolist(), strict=True):
+        stream = np.random.Generator(np.random.Philox(key=[seed, user]))
+        np.negative(np.log(stream.standard_exponential(n_items)), out=row, casting="same_kind")
+    return noise.to(users.device)

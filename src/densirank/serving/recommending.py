@@ -1,0 +1,175 @@
+"""Requests for lists, answered: most of them together, the others one by one."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import orjson
+import torch
+from torch import Tensor
+
+from densirank.new_data.explaining import contributions_to
+from densirank.ranking.sampling import Slates
+from densirank.serving.engine import Answer, Engine, Indices
+from densirank.serving.people import Choice, People, folded_in, strangers
+from densirank.serving.problems import unknown
+from densirank.serving.schema import RecommendRequest
+
+REASONS = 5
+"""Past items that are named for a listed one."""
+LOOKED_AT = 100
+"""Past items that are looked at for reasons, the newest: each is one more history to fold in."""
+SEEDS = 2**31
+
+
+@dataclass(frozen=True, eq=False)
+class Plain:
+    """The best ``k`` items of some known users: what most requests ask for."""
+
+    users: Indices
+    k: int
+    filter_seen: bool
+
+    @property
+    def size(self) -> int:
+        return len(self.users)
+
+
+def plain(engine: Engine, request: RecommendRequest) -> Plain | None:
+    """The same request as indices, if it is for known users' best items and nothing else."""
+    if request.users is None or not request.is_plain:
+        return None
+    users = engine.indices(request.users, "user")
+    if (users >= 0).all():
+        return Plain(users, request.k, request.filter_seen)
+    if request.unknown == "error":
+        raise unknown("user", request.users[int(np.argmin(users >= 0))])
+    return None
+
+
+def plain_answers(engine: Engine, requests: Sequence[Plain]) -> list[bytes]:
+    """JSON answers to plain requests that agree on what is filtered, all computed at once."""
+    users = np.concatenate([request.users for request in requests])
+    choice = Choice(max(request.k for request in requests), requests[0].filter_seen)
+    results = _results(engine, _known(engine, users), choice)
+    answers = []
+    for request in requests:
+        own = [next(results) for _ in range(request.size)]
+        for result in own:
+            del result["items"][request.k :]
+        answers.append(_answer(engine, None, own))
+    return answers
+
+
+def answer(engine: Engine, request: RecommendRequest) -> bytes:
+    """The JSON answer to a request of any kind."""
+    seed = secrets.randbelow(SEEDS) if request.seed is None else request.seed
+    choice = Choice(
+        request.k,
+        request.filter_seen,
+        None if request.allowed is None else _items(engine, request.allowed),
+        _items(engine, request.exclude) if request.exclude else None,
+        seed if request.sample else None,
+        request.temperature,
+    )
+    results: list[Answer] = [{}] * request.size
+    for people, places in _people(engine, request):
+        found = _results(engine, people, choice)
+        for row, place, result in zip(people.rows.tolist(), places, found, strict=True):
+            if request.explain and people.ranker is not None:
+                _explain(engine, people, row, result["items"])
+            results[place] = result
+    return _answer(engine, choice.seed, results)
+
+
+def _answer(engine: Engine, seed: int | None, results: list[Answer]) -> bytes:
+    return orjson.dumps({"model": engine.fingerprint, "seed": seed, "results": results})
+
+
+def _people(engine: Engine, request: RecommendRequest) -> Iterator[tuple[People, list[int]]]:
+    """(people of one kind, their places in the request), kind after kind."""
+    if request.users is not None:
+        users = engine.indices(request.users, "user")
+        familiar = users >= 0
+        if request.unknown == "error" and not familiar.all():
+            raise unknown("user", request.users[int(np.argmin(familiar))])
+    else:
+        assert request.histories is not None
+        how = engine.known if request.unknown == "error" else engine.indices
+        histories = [how(history, "item") for history in request.histories]
+        familiar = np.array([(history >= 0).any() for history in histories])
+    ours, others = (np.flatnonzero(some).tolist() for some in (familiar, ~familiar))
+    if ours and request.users is not None:
+        yield _known(engine, users[ours]), ours
+    elif ours:
+        known = [histories[place][histories[place] >= 0] for place in ours]
+        yield folded_in(engine.ranker, known), ours
+    if others:
+        ids = [None if request.users is None else request.users[place] for place in others]
+        yield strangers(engine.ranker, ids), others
+
+
+def _known(engine: Engine, users: Indices) -> People:
+    ids = [engine.data.user_ids[user] for user in users.tolist()]
+    rows = torch.from_numpy(users)
+    return People("known", ids, rows, engine.density, engine.seen, engine.ranker)
+
+
+def _results(engine: Engine, people: People, choice: Choice) -> Iterator[Answer]:
+    """One result for each of some people, in their order."""
+    people_ids = iter(people.ids)
+    for lists in people.lists(choice):
+        assert lists.log_normaliser is not None
+        assert lists.entropy is not None
+        logits = people.density.logits(lists.scores, lists.items.clamp(min=0))
+        probabilities = (logits - lists.log_normaliser.unsqueeze(1)).exp()
+        drawn = lists.log_propensities if isinstance(lists, Slates) else None
+        names = engine.data.item_ids.ids[lists.items.numpy()].tolist()
+        columns = (lists.items, lists.scores, probabilities, lists.entropy, lists.entropy.exp())
+        rows = zip(names, *(column.tolist() for column in columns), strict=True)
+        for row, (ids, items, scores, likely, entropy, effective) in enumerate(rows):
+            length = items.index(-1) if items[-1] < 0 else len(items)
+            propensities = [None] * len(items) if drawn is None else drawn[row].tolist()
+            entries = zip(ids, items, scores, likely, propensities, strict=True)
+            yield {
+                "user": next(people_ids),
+                "kind": people.kind,
+                "items": [
+                    {
+                        "id": identifier,
+                        "title": engine.titles[item],
+                        "score": score,
+                        "probability": probability,
+                        "log_propensity": propensity,
+                        "because": None,
+                    }
+                    for identifier, item, score, probability, propensity in islice(entries, length)
+                ],
+                "entropy": entropy,
+                "effective_items": effective if length else 0.0,
+            }
+
+
+def _explain(engine: Engine, people: People, row: int, items: list[Answer]) -> None:
+    """Say of each listed item which of the person's past items speak most for it."""
+    assert people.ranker is not None
+    history = people.ranker.interactions_.items_of(row)[-LOOKED_AT:]
+    listed = engine.indices([item["id"] for item in items], "item").tolist()
+    if not listed:
+        return
+    added = contributions_to(people.ranker._trained(), history, listed, engine.data.item_ids)
+    for item, index, gains in zip(items, listed, added, strict=True):
+        most = np.argsort(-gains, kind="stable")
+        item["because"] = [
+            {**engine.item(int(history[past])), "contribution": float(gains[past])}
+            for past in most[: REASONS + 1]
+            if history[past] != index
+        ][:REASONS]
+
+
+def _items(engine: Engine, ids: Sequence[int | str]) -> Tensor:
+    return torch.from_numpy(engine.known(ids, "item"))

@@ -13,8 +13,11 @@ from rich.table import Column, Table
 
 from densirank import METHODS, Interactions, Ranker, __version__, load
 from densirank.atomic import written_atomically
+from densirank.batch.running import recommend_all
 from densirank.errors import DensirankError, InputError, TrainingError
 from densirank.experiments.command import paper
+from densirank.export.command import export
+from densirank.indexing.command import index
 from densirank.options import (
     INTERRUPTED,
     DataArgument,
@@ -138,6 +141,8 @@ def fit(
 
 app.command()(tune)
 app.command()(paper)
+app.command()(index)
+app.command()(export)
 
 
 @app.command()
@@ -184,9 +189,17 @@ def recommend(
     out_file: Annotated[
         Path | None, typer.Option("--out", metavar="FILE.parquet", help="Write a Parquet file.")
     ] = None,
+    approximate: Annotated[
+        bool,
+        typer.Option("--approximate", help="Search by the model's index; no probabilities then."),
+    ] = False,
     device: DeviceOption = "auto",
 ) -> None:
-    """List the items people are most likely to want next, with their probabilities."""
+    """List the items people are most likely to want next, with their probabilities.
+
+    --all --out FILE works through the users in parts, in bounded memory. Stopped in any way, the
+    same command goes on where it was, unless the model or an option has changed since.
+    """
     if bool(user) == everyone:
         raise InputError("say for whom: either --user ID (once or more) or --all")
     if as_json and out_file is not None:
@@ -195,7 +208,11 @@ def recommend(
         raise InputError(f"{out_file} is a folder; --out names the file to write")
     if out_file is not None and not out_file.parent.is_dir():
         raise InputError(f"there is no folder {out_file.parent} to write {out_file.name} to")
-    frame = load(model, device).recommend(user or None, k)
+    if everyone and out_file is not None:
+        rows = recommend_all(model, out_file, k, approximate=approximate, device=device)
+        err.print(f"{rows:,} rows written to {out_file}")
+        return
+    frame = load(model, device).recommend(user or None, k, approximate=approximate)
     if out_file is not None:
         with written_atomically(out_file) as temporary:
             frame.write_parquet(temporary)

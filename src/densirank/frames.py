@@ -25,7 +25,10 @@ def id_series(vocabulary: Vocabulary, indices: Tensor) -> pl.Series:
 
 
 def recommendations(blocks: Iterable[Lists], data: Interactions) -> pl.DataFrame:
-    """``user_id, item_id, score, probability, rank`` of lists that carry their normaliser."""
+    """``user_id, item_id, score, probability, rank`` of lists; no probability where no normaliser.
+
+    (A column of nulls then: it is not known, which is not the same as zero.)
+    """
     import polars as pl
 
     return pl.concat([_recommendations(lists, data) for lists in blocks])
@@ -36,14 +39,16 @@ def _recommendations(lists: Lists, data: Interactions) -> pl.DataFrame:
 
     there = lists.items >= 0
     rows, places = there.nonzero(as_tuple=True)
-    assert lists.log_normaliser is not None
-    log_probability = lists.scores - lists.log_normaliser.unsqueeze(1)
+    probability = pl.Series([None], dtype=pl.Float32).new_from_index(0, len(rows))
+    if lists.log_normaliser is not None:
+        log_probability = lists.scores - lists.log_normaliser.unsqueeze(1)
+        probability = pl.Series(log_probability[there].exp().cpu().numpy())
     return pl.DataFrame(
         {
             "user_id": id_series(data.user_ids, lists.users[rows]),
             "item_id": id_series(data.item_ids, lists.items[there]),
             "score": lists.scores[there].cpu().numpy(),
-            "probability": log_probability[there].exp().cpu().numpy(),
+            "probability": probability,
             "rank": (places + 1).cpu().numpy(),
         }
     )

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from densirank import frames
-from densirank.csr import Rows
+from densirank.csr import Histories
 from densirank.data.interactions import Interactions
 from densirank.data.reading import read
 from densirank.data.splitting import validation_split
@@ -22,8 +22,12 @@ from densirank.evaluation.held_out import HeldOut
 from densirank.evaluation.metrics import Evaluation
 from densirank.fitting import fit_scorer
 from densirank.hardware import resolve_device, resolve_hardware
+from densirank.indexing.building import MeasuredIndex, build_index
+from densirank.indexing.storing import load_index, save_index
 from densirank.methods import method_named
+from densirank.ranking.index import Index
 from densirank.ranking.scores import VectorScorer
+from densirank.ranking.search import search_top_k
 from densirank.ranking.topk import top_k
 from densirank.risks import HALF_PRECISION
 from densirank.settings import SettingOverrides
@@ -61,6 +65,9 @@ class Ranker:
         self.seed = _checked_seed(seed)
         self.device = device
         self.precision = precision
+        self._index: MeasuredIndex | None = None
+        self._index_at: tuple[Path, str] | None = None
+        self._indexed_vectors: Tensor | None = None
 
     def __repr__(self) -> str:
         return f"Ranker(method={self.method.name!r}, seed={self.seed})"
@@ -154,25 +161,44 @@ class Ranker:
         filter_seen: bool = True,
         items: Ids | None = None,
         exclude: Ids | None = None,
+        approximate: bool = False,
     ) -> pl.DataFrame:
         """The best ``k`` items of each user: ``user_id, item_id, score, probability, rank``.
 
         ``users`` is an id, several, or None for everybody; ``items`` restricts the catalogue and
         ``exclude`` takes items out of it. The probability is p(i|u) over what could have been
         listed. Where fewer than ``k`` items are left, there are fewer rows.
+
+        ``approximate`` asks the index (:meth:`build_index`) which items to look at: much faster in
+        a large catalogue, with the same scores, but the probability is null, for it takes a sum
+        over the whole catalogue.
         """
         _check_k(k)
         data, scorer = self.interactions_, self.scorer_
         wanted = np.arange(data.n_users) if users is None else data.user_ids.known(users, "user")
-        blocks = top_k(
-            scorer,
-            torch.from_numpy(wanted).to(scorer.device),
-            k,
-            seen=Rows.of(data, scorer.device) if filter_seen else None,
-            allowed=self._item_indices(items),
-            excluded=self._item_indices(exclude),
-            with_normaliser=True,
-        )
+        rows = torch.from_numpy(wanted).to(scorer.device)
+        seen = Histories(data, scorer.device) if filter_seen else None
+        allowed, excluded = self._item_indices(items), self._item_indices(exclude)
+        if approximate:
+            blocks = search_top_k(
+                self._required_index(),
+                scorer,
+                rows,
+                k,
+                seen=seen,
+                allowed=allowed,
+                excluded=excluded,
+            )
+        else:
+            blocks = top_k(
+                scorer,
+                rows,
+                k,
+                seen=seen,
+                allowed=allowed,
+                excluded=excluded,
+                with_normaliser=True,
+            )
         return frames.recommendations(blocks, data)
 
     def similar_items(self, item: int | str, k: int = 10) -> pl.DataFrame:
@@ -214,10 +240,43 @@ class Ranker:
     def _held_out(self, test: Any) -> HeldOut:
         return HeldOut(_as_interactions(test), self.interactions_, self.scorer_.device)
 
+    # --- an index ----------------------------------------------------------------------------
+
+    def build_index(self, kind: str = "hnsw", *, recall: float = 0.99) -> Self:
+        """Make ``recommend(…, approximate=True)`` possible; :meth:`save` keeps the index.
+
+        ``kind`` is hnsw (needs faiss: the extra ``index``) or clusters (needs nothing). The index
+        takes the least effort that finds this share of the exact top 20 of a sample of users;
+        ``index_.measured`` has the recall of other users, and what building it took.
+        """
+        seen = Histories(self.interactions_, self.scorer_.device)
+        self._index = build_index(self.scorer_, seen, kind, recall=recall, seed=self.seed)
+        self._indexed_vectors = self.scorer_.item_vectors
+        return self
+
+    @property
+    def index_(self) -> MeasuredIndex | None:
+        """The index of the item vectors as they are now; a stored one is read when first wanted."""
+        if self._indexed_vectors is not self.scorer_.item_vectors:
+            return None
+        if self._index is None and self._index_at is not None:
+            self._index = load_index(*self._index_at, self.scorer_)
+        return self._index
+
+    def _required_index(self) -> Index:
+        found = self.index_
+        if found is None:
+            raise InputError(
+                "the model has no index of its vectors: build one with 'densirank index' or "
+                "build_index()"
+            )
+        return found.index
+
     # --- keeping -----------------------------------------------------------------------------
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write the fitted ranker to a folder that :func:`densirank.load` reads."""
+        index = self.index_
         save_model(
             Path(folder),
             StoredModel(
@@ -229,6 +288,8 @@ class Ranker:
                 self.training_,
             ),
         )
+        if index is not None:
+            save_index(Path(folder), index)
 
     def _item_indices(self, ids: Ids | None) -> Tensor | None:
         if ids is None:
@@ -245,6 +306,9 @@ def load(folder: str | PathLike[str], device: str = "auto") -> Ranker:
     ranker.interactions_ = stored.interactions
     ranker.scorer_ = stored.scorer
     ranker.training_ = stored.training
+    if stored.vectors_sha256 is not None:
+        ranker._index_at = Path(folder), stored.vectors_sha256
+        ranker._indexed_vectors = stored.scorer.item_vectors
     return ranker
 
 

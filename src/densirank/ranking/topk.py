@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from densirank.csr import Rows
+from densirank.csr import RowSource
 from densirank.ranking.scores import Scorer
 from densirank.ranking.selection import best_columns
 
@@ -39,7 +39,7 @@ def top_k(
     users: Tensor,
     k: int,
     *,
-    seen: Rows | None = None,
+    seen: RowSource | None = None,
     allowed: Tensor | None = None,
     excluded: Tensor | None = None,
     with_normaliser: bool = False,
@@ -50,12 +50,7 @@ def top_k(
     Rankable is what is ``allowed`` (item indices; None: everything), not ``excluded``, and not
     among the user's ``seen`` items.
     """
-    barred = torch.zeros(scorer.n_items, dtype=torch.bool, device=scorer.device)
-    if allowed is not None:
-        barred[:] = True
-        barred[allowed] = False
-    if excluded is not None:
-        barred[excluded] = True
+    barred = barred_items(scorer, allowed, excluded)
     any_barred = bool(barred.any())
 
     budget = default_budget(scorer.device) if budget_bytes is None else budget_bytes
@@ -71,6 +66,17 @@ def top_k(
         normaliser = torch.logsumexp(scores, dim=1) if with_normaliser else None
         best, items = best_columns(scores, min(k, scorer.n_items))
         yield Lists(block, items.masked_fill(best == -torch.inf, -1), best, normaliser)
+
+
+def barred_items(scorer: Scorer, allowed: Tensor | None, excluded: Tensor | None) -> Tensor:
+    """(items,) true where an item is not allowed or is excluded."""
+    barred = torch.zeros(scorer.n_items, dtype=torch.bool, device=scorer.device)
+    if allowed is not None:
+        barred[:] = True
+        barred[allowed] = False
+    if excluded is not None:
+        barred[excluded] = True
+    return barred
 
 
 def default_budget(device: torch.device) -> int:

@@ -66,7 +66,9 @@ def test_the_parts_together_are_what_one_call_gives(folder: Path, tmp_path: Path
     whole = load(folder, "cpu").recommend(k=5)
     assert rows == whole.height
     assert heard == list(range(1, run.n_parts + 1))
-    assert_frame_equal(pl.read_parquet(tmp_path / "recs.parquet"), whole, rel_tol=1e-5)
+    assert_frame_equal(
+        pl.read_parquet(tmp_path / "recs.parquet"), whole, rel_tol=1e-5, abs_tol=1e-6
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["recs.parquet"]
 
 
@@ -102,7 +104,9 @@ def test_other_options_begin_anew(folder: Path, tmp_path: Path) -> None:
     other = batch(folder, out, k=3)
     assert other.parts_done() == 0
     other.run()
-    assert_frame_equal(pl.read_parquet(out), load(folder, "cpu").recommend(k=3), rel_tol=1e-5)
+    assert_frame_equal(
+        pl.read_parquet(out), load(folder, "cpu").recommend(k=3), rel_tol=1e-5, abs_tol=1e-6
+    )
 
 
 def test_another_model_in_the_same_folder_begins_anew(folder: Path, tmp_path: Path) -> None:
@@ -113,7 +117,7 @@ def test_another_model_in_the_same_folder_begins_anew(folder: Path, tmp_path: Pa
     second = Ranker("wd-mf", device="cpu", dim=4, iterations=10, seed=1).fit(PAIRS)
     second.save(model)
     batch(model, out).run()
-    assert_frame_equal(pl.read_parquet(out), second.recommend(k=5), rel_tol=1e-5)
+    assert_frame_equal(pl.read_parquet(out), second.recommend(k=5), rel_tol=1e-5, abs_tol=1e-6)
 
 
 def test_a_finished_file_is_replaced_only_by_a_whole_one(folder: Path, tmp_path: Path) -> None:

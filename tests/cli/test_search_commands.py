@@ -56,7 +56,7 @@ def test_everybody_goes_to_a_file_in_parts(trained: Path, tmp_path: Path) -> Non
             "recommend", trained, "--all", "-k", 5, "--out", out, *words
         )
         expected = load(trained, "cpu").recommend(k=5, approximate=bool(words))
-        assert_frame_equal(pl.read_parquet(out), expected, rel_tol=1e-5)
+        assert_frame_equal(pl.read_parquet(out), expected, rel_tol=1e-5, abs_tol=1e-6)
         assert [path.name for path in tmp_path.iterdir()] == ["recs.parquet"]
 
 

@@ -37,7 +37,10 @@ def test_an_index_comes_back_with_its_model_and_agrees_with_exact(folder: Path, 
         both = exact.join(found, on=["user_id", "item_id"])
         assert both.height > 0.98 * exact.height
         assert_frame_equal(
-            both["score"].to_frame(), both["score_right"].alias("score").to_frame(), rel_tol=1e-5
+            both["score"].to_frame(),
+            both["score_right"].alias("score").to_frame(),
+            rel_tol=1e-5,
+            abs_tol=1e-6,
         )
 
 
@@ -52,7 +55,9 @@ def test_filters_hold_and_every_list_is_full(folder: Path) -> None:
     )
     assert found.join(had, on=["user_id", "item_id"]).height == 0
     few = ranker.recommend(k=20, approximate=True, items=best[:5])
-    assert_frame_equal(few[COLUMNS], ranker.recommend(k=20, items=best[:5])[COLUMNS], rel_tol=1e-5)
+    assert_frame_equal(
+        few[COLUMNS], ranker.recommend(k=20, items=best[:5])[COLUMNS], rel_tol=1e-5, abs_tol=1e-6
+    )
 
 
 def test_a_replaced_model_takes_its_index_along(folder: Path) -> None:

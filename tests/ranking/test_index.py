@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from densirank.errors import StorageError
-from densirank.ranking.clusters import Clusters
+from densirank.ranking.clusters import Clusters, of_equal_length
 from densirank.ranking.hnsw import Hnsw
-from densirank.ranking.index import Index, of_equal_length, with_zero
+from densirank.ranking.index import Index
 from densirank.ranking.scores import VectorScorer
 
 pytest.importorskip("faiss")
@@ -32,9 +32,9 @@ def recall(index: Index, scorer: VectorScorer, n: int) -> float:
     return sum(hits) / (n * len(hits))
 
 
-def test_the_added_coordinate_makes_lengths_equal_and_keeps_products(scorer: VectorScorer) -> None:
-    users, items = with_zero(scorer.user_vectors), of_equal_length(scorer.item_vectors)
-    torch.testing.assert_close(users @ items.T, scorer.user_vectors @ scorer.item_vectors.T)
+def test_the_added_coordinate_makes_lengths_equal(scorer: VectorScorer) -> None:
+    items = of_equal_length(scorer.item_vectors)
+    assert torch.equal(items[:, :-1], scorer.item_vectors)
     lengths = items.norm(dim=1)
     torch.testing.assert_close(lengths, scorer.item_vectors.norm(dim=1).max().expand_as(lengths))
 

@@ -1,17 +1,10 @@
-"""Indexes of item vectors that find most of the largest inner products without reading them all.
-
-Both kinds look for near neighbours, by angle or by distance, and inner products are neither. An
-added coordinate, √(M² − ‖e_i‖²) with M the longest of the item vectors and 0 beside a user's,
-gives all items the same length and leaves every product as it is; among vectors of equal length
-the largest product is the nearest vector (Bachrach et al. 2014).
-"""
+"""What an index is: it finds most of the largest inner products without reading every item."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import ClassVar, Protocol, Self
 
-import torch
 from torch import Tensor
 
 
@@ -50,19 +43,3 @@ class Index(Protocol):
     def nearest(self, queries: Tensor, n: int) -> Tensor:
         """(queries, n) items of large inner products, in no order; -1 where it found no more."""
         ...
-
-
-def of_equal_length(item_vectors: Tensor) -> Tensor:
-    """The vectors with one coordinate more, which gives all of them the length of the longest.
-
-    >>> of_equal_length(torch.tensor([[3.0], [5.0]])).tolist()
-    [[3.0, 4.0], [5.0, 0.0]]
-    """
-    squares = item_vectors.square().sum(dim=1)
-    missing = (squares.max() - squares).clamp(min=0).sqrt()
-    return torch.column_stack((item_vectors, missing))
-
-
-def with_zero(queries: Tensor) -> Tensor:
-    """Vectors of users with the added coordinate, which leaves their products as they are."""
-    return torch.nn.functional.pad(queries, (0, 1))

@@ -307,7 +307,9 @@ def _print_frame(frame: Any) -> None:
     for row in frame.iter_rows(named=True):
         table.add_row(
             *(
-                f"{value:.2%}"
+                "–"
+                if value is None
+                else f"{value:.2%}"
                 if name == "probability"
                 else f"{value:.4f}"
                 if isinstance(value, float)

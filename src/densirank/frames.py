@@ -39,7 +39,7 @@ def _recommendations(lists: Lists, data: Interactions) -> pl.DataFrame:
 
     there = lists.items >= 0
     rows, places = there.nonzero(as_tuple=True)
-    probability = pl.Series([None], dtype=pl.Float32).new_from_index(0, len(rows))
+    probability = pl.repeat(None, len(rows), dtype=pl.Float32, eager=True)
     if lists.log_normaliser is not None:
         log_probability = lists.scores - lists.log_normaliser.unsqueeze(1)
         probability = pl.Series(log_probability[there].exp().cpu().numpy())

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from densirank import Ranker, load
 from densirank.cli import app
 from densirank.data.synthetic import planted
+from densirank.errors import DensirankError
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +46,7 @@ def test_index_reports_and_recommend_uses_it(trained: Path, kind: str) -> None:
     rows = json.loads(said("recommend", trained, "--user", 3, "-k", 4, "--approximate", "--json"))
     assert [row["rank"] for row in rows] == [1, 2, 3, 4]
     assert all(row["probability"] is None for row in rows)
+    assert "–" in said("recommend", trained, "--user", 3, "--approximate")
     assert "recall@20 against exact" in said("index", trained, "--kind", "clusters")
 
 
@@ -58,6 +60,24 @@ def test_everybody_goes_to_a_file_in_parts(trained: Path, tmp_path: Path) -> Non
         expected = load(trained, "cpu").recommend(k=5, approximate=bool(words))
         assert_frame_equal(pl.read_parquet(out), expected, rel_tol=1e-5, abs_tol=1e-6)
         assert [path.name for path in tmp_path.iterdir()] == ["recs.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["index", "{m}", "--kind", "tree"], "no index of the kind 'tree'"),
+        (["index", "nowhere"], "there is no folder nowhere"),
+        (["export", "{m}", "--to", "{d}", "--format", "pickle"], "parquet or numpy or onnx"),
+        (["export", "{m}", "--to", "{m}"], "holds no export; choose another folder"),
+    ],
+)
+def test_bad_requests_get_one_sentence(
+    trained: Path, tmp_path: Path, words: list[str], sentence: str
+) -> None:
+    places = {"m": trained, "d": tmp_path / "new"}
+    with pytest.raises(DensirankError, match=sentence):
+        CliRunner().invoke(app, [word.format(**places) for word in words], catch_exceptions=False)
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize("format", ["parquet", "numpy", "onnx"])

@@ -40,10 +40,11 @@ def test_the_best_candidates_are_those_of_the_exact_path_when_it_is_allowed_no_o
     barred: list[int],
 ) -> None:
     random = torch.Generator().manual_seed(seed)
-    vectors = [torch.randint(-2, 3, (n, 2), generator=random).float() for n in (3, 12)]  # many ties
+    user_vectors = torch.randint(-2, 3, (3, 2), generator=random).float()  # scores have many ties
+    item_vectors = torch.randint(-2, 3, (12, 2), generator=random).float()
     rows = rows_of(raised)
     values = torch.randint(-2, 3, (len(rows.columns),), generator=random).float()
-    scorer = VectorScorer(*vectors, SparsePart(rows, values))
+    scorer = VectorScorer(user_vectors, item_vectors, SparsePart(rows, values))
     width = max(map(len, candidates)) + 2
     padded = torch.tensor([2 * row + [-1] * (2 * width - 2 * len(row)) for row in candidates])
     flags = torch.zeros(12, dtype=torch.bool)

@@ -86,9 +86,8 @@ def test_the_file_of_another_catalogue_is_refused(
 ) -> None:
     path = tmp_path / "index"
     index.save(path)
-    for other in (scorer.item_vectors[:-1], scorer.item_vectors[:, :-1]):
-        with pytest.raises(StorageError, match="not an index of the model's items"):
-            type(index).load(path, other)
+    with pytest.raises(StorageError, match="not an index of the model's items"):
+        type(index).load(path, scorer.item_vectors[:-1])
     path.write_bytes(b"nothing of the kind")
     with pytest.raises(StorageError, match="not a readable"):
         type(index).load(path, scorer.item_vectors)

@@ -30,6 +30,7 @@ PART_USERS = 10_000
 FORMAT = "densirank-parts"
 FORMAT_VERSION = 1
 MANIFEST = "parts.json"
+WHOLE = "whole.parquet"
 ROW_GROUP = 1 << 18
 
 
@@ -118,7 +119,7 @@ class Batch:
 
     def _clear(self) -> None:
         """Delete the parts, and last of all what says whose they are."""
-        for pattern in ("part-*.parquet", ".part-*.tmp", f".{MANIFEST}.*.tmp", MANIFEST):
+        for pattern in (WHOLE, ".*.tmp", "part-*.parquet", MANIFEST):
             for path in self.folder.glob(pattern):
                 path.unlink()
 
@@ -127,12 +128,14 @@ class Batch:
         import polars as pl
 
         parts = pl.scan_parquet([self._part(number) for number in range(self.n_parts)])
+        whole = self.folder / WHOLE
         try:
-            with written_atomically(self.target) as temporary:
+            with written_atomically(whole) as temporary:
                 parts.sink_parquet(temporary, row_group_size=ROW_GROUP, maintain_order=True)
-                rows: int = pl.scan_parquet(temporary).select(pl.len()).collect().item()
+            rows: int = pl.scan_parquet(whole).select(pl.len()).collect().item()
         except pl.exceptions.ComputeError as error:
             raise StorageError(
                 f"a part in {self.folder} is damaged ({error}): delete that folder and begin again"
             ) from error
+        whole.replace(self.target)
         return rows

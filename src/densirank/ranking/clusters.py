@@ -56,7 +56,9 @@ class Clusters:
         distances = torch.cat(
             [
                 (part - self._means[some]).norm(dim=1)
-                for part, some in zip(self._vectors.split(_PART), own.split(_PART), strict=True)
+                for part, some in zip(
+                    torch.split(self._vectors, _PART), torch.split(own, _PART), strict=True
+                )
             ]
         )
         np.maximum.at(radii, own.numpy(), distances.numpy())
@@ -129,12 +131,14 @@ class Clusters:
 
     def _read(self, query: Tensor, n: int) -> Tensor:
         """The clusters to read, which hold enough items to choose ``n`` from."""
-        promise = self._means @ query + REACH * query.norm() * self._radii
+        length = torch.linalg.vector_norm(query)
+        promise = self._means @ query + REACH * length * self._radii
         order = promise.argsort(descending=True)
         at_least = math.ceil(self.effort * len(order) / 1000)
         sizes = self._members.counts[order].cumsum(0)
         enough = int(torch.searchsorted(sizes, ENOUGH * n)) + 1
-        return order[: max(at_least, enough)]
+        near: Tensor = order[: max(at_least, enough)]
+        return near
 
 
 def of_equal_length(item_vectors: Tensor) -> Tensor:

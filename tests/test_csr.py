@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from densirank.csr import Rows, SparsePart, sparse_matrix
+from densirank.csr import Rows, RowsOnDemand, SparsePart, sparse_matrix
 from densirank.data.interactions import Interactions
 
 
@@ -74,3 +74,13 @@ def test_rows_of_interactions_are_each_users_items_in_their_order() -> None:
     assert rows.indptr.tolist() == [0, 1, 4]
     assert rows.columns.tolist() == [0, 2, 1, 0]
     assert rows.columns.dtype == rows.indptr.dtype == torch.int64
+
+
+def test_histories_are_the_rows_of_the_log() -> None:
+    data = Interactions.from_pairs([0, 2, 2, 3, 0], [5, 6, 5, 7, 7])
+    rows = Rows.of(data, torch.device("cpu"))
+    for wanted in ([2, 0, 2], [1], []):
+        users = torch.tensor(wanted, dtype=torch.int64)
+        taken, expected = RowsOnDemand(data, torch.device("cpu")).take(users), rows.take(users)
+        assert torch.equal(taken.indptr, expected.indptr)
+        assert torch.equal(taken.columns, expected.columns)

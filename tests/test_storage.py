@@ -123,7 +123,7 @@ def test_a_save_that_fails_half_way_keeps_the_old_model(
         path.write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(storage, "_write_ids", full_disk)
+    monkeypatch.setattr(storage, "write_ids", full_disk)
     with pytest.raises(OSError, match="No space left"):
         Ranker("popularity", device="cpu").fit(PAIRS).save(folder)
     assert load(folder).method.name == "pde-mf"

@@ -13,9 +13,12 @@ from rich.table import Column, Table
 
 from densirank import METHODS, Interactions, Ranker, __version__, load
 from densirank.atomic import written_atomically
+from densirank.batch.running import recommend_all
 from densirank.calibrating.command import calibrate
 from densirank.errors import DensirankError, InputError, TrainingError
 from densirank.experiments.command import paper
+from densirank.export.command import export
+from densirank.indexing.command import index
 from densirank.new_data.command import HistoryOption, UnknownOption, folded_in, update
 from densirank.options import (
     INTERRUPTED,
@@ -144,6 +147,8 @@ app.command()(calibrate)
 app.command()(update)
 app.command()(paper)
 app.command()(serve)
+app.command()(index)
+app.command()(export)
 
 
 @app.command()
@@ -192,9 +197,17 @@ def recommend(
     out_file: Annotated[
         Path | None, typer.Option("--out", metavar="FILE.parquet", help="Write a Parquet file.")
     ] = None,
+    approximate: Annotated[
+        bool,
+        typer.Option("--approximate", help="Search by the model's index; no probabilities then."),
+    ] = False,
     device: DeviceOption = "auto",
 ) -> None:
-    """List the items people are most likely to want next, with their probabilities."""
+    """List the items people are most likely to want next, with their probabilities.
+
+    --all --out FILE works through the users in parts, in bounded memory. Stopped in any way, the
+    same command goes on where it was, unless the model or an option has changed since.
+    """
     if [bool(user), everyone, history is not None].count(True) != 1:
         raise InputError(
             "say for whom: --user ID (once or more), --all, or --history ITEM,ITEM,… of somebody"
@@ -205,11 +218,15 @@ def recommend(
         raise InputError(f"{out_file} is a folder; --out names the file to write")
     if out_file is not None and not out_file.parent.is_dir():
         raise InputError(f"there is no folder {out_file.parent} to write {out_file.name} to")
+    if everyone and out_file is not None:
+        rows = recommend_all(model, out_file, k, approximate=approximate, device=device)
+        err.print(f"{rows:,} rows written to {out_file}")
+        return
     ranker = load(model, device)
     if history is not None:
         ranker = folded_in(ranker, history)
     policy = choice("--unknown", unknown, ("error", "popular"))
-    frame = ranker.recommend(user or None, k, unknown=policy)
+    frame = ranker.recommend(user or None, k, unknown=policy, approximate=approximate)
     if history is not None:
         frame = frame.drop("user_id")
     if out_file is not None:
@@ -306,7 +323,9 @@ def _print_frame(frame: Any) -> None:
     for row in frame.iter_rows(named=True):
         table.add_row(
             *(
-                f"{value:.2%}"
+                "–"
+                if value is None
+                else f"{value:.2%}"
                 if name == "probability"
                 else f"{value:.4f}"
                 if isinstance(value, float)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -72,6 +72,31 @@ class Rows:
         return Rows(indptr, self.columns[entries])
 
 
+class RowSource(Protocol):
+    """Anything that rows can be taken from."""
+
+    def take(self, rows: Tensor) -> Rows: ...
+
+
+@dataclass(frozen=True)
+class RowsOnDemand:
+    """Each user's items, looked up when they are asked for: one request copies no whole log."""
+
+    data: Interactions
+    device: torch.device
+
+    def take(self, users: Tensor) -> Rows:
+        """The items of these users, in this order."""
+        wanted = users.cpu().numpy()
+        parts = [self.data.items_of(user) for user in wanted.tolist()]
+        indptr = np.concatenate(([0], np.cumsum(self.data.user_counts[wanted])))
+        items = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+        return Rows(
+            torch.from_numpy(indptr).to(self.device),
+            torch.from_numpy(items.astype(np.int64)).to(self.device),
+        )
+
+
 @dataclass(frozen=True)
 class SparsePart:
     """Scores that some items of some users have besides the dot product (an item–item filter's)."""
@@ -94,8 +119,12 @@ class SparsePart:
         shape = (len(self.rows), n_columns)
         return sparse.csr_array(tuple(part.cpu().numpy() for part in entries), shape=shape)
 
+    def take(self, users: Tensor) -> SparsePart:
+        """These users' parts, in this order, as a part of their own."""
+        indptr, entries = self.rows.entries_of(users)
+        return SparsePart(Rows(indptr, self.rows.columns[entries]), self.values[entries])
+
     def add_to(self, scores: Tensor, users: Tensor) -> None:
         """Add the users' parts to their scores, in place."""
-        indptr, entries = self.rows.entries_of(users)
-        own = Rows(indptr, self.rows.columns[entries])
-        scores[own.row_of_entry, own.columns] += self.values[entries]
+        own = self.take(users)
+        scores[own.rows.row_of_entry, own.rows.columns] += own.values

@@ -39,9 +39,10 @@ def recommendations(
     density: CalibratedScorer,
     users: Vocabulary | None = None,
 ) -> pl.DataFrame:
-    """``user_id, item_id, score, probability, rank`` of lists that carry their normaliser.
+    """``user_id, item_id, score, probability, rank`` of lists; no probability where no normaliser.
 
-    The lists are of the users of ``data``, or of others where these are given.
+    (A column of nulls then: it is not known, which is not the same as zero.) The lists are of the
+    users of ``data``, or of others where these are given.
     """
     import polars as pl
 
@@ -58,15 +59,17 @@ def _recommendations(
 
     there = lists.items >= 0
     rows, places = there.nonzero(as_tuple=True)
-    assert lists.log_normaliser is not None
-    logits = density.logits(lists.scores, lists.items)
-    log_probability = logits - lists.log_normaliser.unsqueeze(1)
+    probability = pl.repeat(None, len(rows), dtype=pl.Float32, eager=True)
+    if lists.log_normaliser is not None:
+        logits = density.logits(lists.scores, lists.items)
+        log_probability = logits - lists.log_normaliser.unsqueeze(1)
+        probability = pl.Series(log_probability[there].exp().cpu().numpy())
     return pl.DataFrame(
         {
             "user_id": id_series(user_ids, lists.users[rows]),
             "item_id": id_series(item_ids, lists.items[there]),
             "score": lists.scores[there].cpu().numpy(),
-            "probability": log_probability[there].exp().cpu().numpy(),
+            "probability": probability,
             "rank": (places + 1).cpu().numpy(),
         }
     )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from densirank import frames
-from densirank.csr import Rows
+from densirank.csr import RowsOnDemand
 from densirank.data.interactions import Interactions
 from densirank.data.reading import read
 from densirank.data.splitting import validation_split
@@ -25,6 +25,8 @@ from densirank.evaluation.held_out import HeldOut
 from densirank.evaluation.metrics import Evaluation
 from densirank.fitting import Fitted, fit_scorer
 from densirank.hardware import Hardware, resolve_device, resolve_hardware
+from densirank.indexing.building import MeasuredIndex, build_index
+from densirank.indexing.storing import load_index, save_index
 from densirank.methods import method_named
 from densirank.models.popularity import log_popularity
 from densirank.new_data.explaining import contributions
@@ -34,8 +36,10 @@ from densirank.new_data.updating import continued, merged, update_settings
 from densirank.ranking.blocks import Barring
 from densirank.ranking.calibration import CalibratedScorer, Calibration
 from densirank.ranking.density import Density, check_size, density_blocks
+from densirank.ranking.index import Index
 from densirank.ranking.sampling import draw_slates, slate_log_propensities
 from densirank.ranking.scores import VectorScorer
+from densirank.ranking.search import search_top_k
 from densirank.ranking.topk import top_k
 from densirank.risks import HALF_PRECISION
 from densirank.settings import SettingOverrides
@@ -76,6 +80,9 @@ class Ranker:
         self.seed = _checked_seed(seed)
         self.device = device
         self.precision = precision
+        self._index: MeasuredIndex | None = None
+        self._index_at: tuple[Path, str] | None = None
+        self._indexed_vectors: Tensor | None = None
 
     def __repr__(self) -> str:
         return f"Ranker(method={self.method.name!r}, seed={self.seed})"
@@ -178,6 +185,7 @@ class Ranker:
         items: Ids | None = None,
         exclude: Ids | None = None,
         unknown: Literal["error", "popular"] = "error",
+        approximate: bool = False,
     ) -> pl.DataFrame:
         """The best ``k`` items of each user: ``user_id, item_id, score, probability, rank``.
 
@@ -186,25 +194,33 @@ class Ranker:
         (calibrated) p(i|u) over what could have been listed. Where fewer than ``k`` items are
         left, there are fewer rows. Users the model does not know are an error, or get what is
         popular; with a history, :meth:`fold_in` them.
+
+        ``approximate`` asks the index (:meth:`build_index`) which items to look at: much faster in
+        a large catalogue, with the same scores, but the probability is null, for it takes a sum
+        over the whole catalogue.
         """
         _check_k(k)
         if unknown not in ("error", "popular"):
             raise InputError(f"unknown users are 'error' or 'popular', not {unknown!r}")
         known = self.interactions_.user_ids
         if users is not None and unknown == "popular" and not known.knows_all(users):
-            return self._recommend_to_anybody(users, k, filter_seen, items, exclude)
-        density = self._density()
-        blocks = top_k(
-            self.scorer_,
-            self._user_indices(users),
-            k,
-            logits=density.logits,
-            **self._barring(filter_seen, items, exclude),
-        )
+            return self._recommend_to_anybody(users, k, filter_seen, items, exclude, approximate)
+        density, wanted = self._density(), self._user_indices(users)
+        barring = self._barring(filter_seen, items, exclude)
+        if approximate:
+            blocks = search_top_k(self._required_index(), self.scorer_, wanted, k, **barring)
+        else:
+            blocks = top_k(self.scorer_, wanted, k, logits=density.logits, **barring)
         return frames.recommendations(blocks, self.interactions_, density)
 
     def _recommend_to_anybody(
-        self, users: Ids, k: int, filter_seen: bool, items: Ids | None, exclude: Ids | None
+        self,
+        users: Ids,
+        k: int,
+        filter_seen: bool,
+        items: Ids | None,
+        exclude: Ids | None,
+        approximate: bool,
     ) -> pl.DataFrame:
         """Lists of their own for those the model knows, popular items for all others."""
         ids = self.interactions_.user_ids
@@ -226,7 +242,14 @@ class Ranker:
         if is_known.any():
             known = np.unique(asked[is_known])
             parts.append(
-                self.recommend(known, k, filter_seen=filter_seen, items=items, exclude=exclude)
+                self.recommend(
+                    known,
+                    k,
+                    filter_seen=filter_seen,
+                    items=items,
+                    exclude=exclude,
+                    approximate=approximate,
+                )
             )
         return frames.in_order_of(asked, parts)
 
@@ -459,10 +482,43 @@ class Ranker:
         item_counts = torch.from_numpy(self.items_.counts)
         return CalibratedScorer(self.scorer_, self.calibration_ or Calibration(), item_counts)
 
+    # --- an index ----------------------------------------------------------------------------
+
+    def build_index(self, kind: str = "hnsw", *, recall: float = 0.99) -> Self:
+        """Make ``recommend(…, approximate=True)`` possible; :meth:`save` keeps the index.
+
+        ``kind`` is hnsw (needs faiss: the extra ``index``) or clusters (needs nothing). The index
+        takes the least effort that finds this share of the exact top 20 of a sample of users;
+        ``index_.measured`` has the recall of other users, and what building it took.
+        """
+        seen = RowsOnDemand(self.interactions_, self.scorer_.device)
+        self._index = build_index(self.scorer_, seen, kind, recall=recall, seed=self.seed)
+        self._indexed_vectors = self.scorer_.item_vectors
+        return self
+
+    @property
+    def index_(self) -> MeasuredIndex | None:
+        """The index of the item vectors as they are now; a stored one is read when first wanted."""
+        if self._indexed_vectors is not self.scorer_.item_vectors:
+            return None
+        if self._index is None and self._index_at is not None:
+            self._index = load_index(*self._index_at, self.scorer_)
+        return self._index
+
+    def _required_index(self) -> Index:
+        found = self.index_
+        if found is None:
+            raise InputError(
+                "the model has no index of its vectors: build one with 'densirank index' or "
+                "build_index()"
+            )
+        return found.index
+
     # --- keeping -----------------------------------------------------------------------------
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write the fitted ranker to a folder that :func:`densirank.load` reads."""
+        index = self.index_
         save_model(
             Path(folder),
             StoredModel(
@@ -477,6 +533,8 @@ class Ranker:
                 self.calibration_,
             ),
         )
+        if index is not None:
+            save_index(Path(folder), index)
 
     def _user_indices(self, ids: Ids | None) -> Tensor:
         data = self.interactions_
@@ -485,7 +543,7 @@ class Ranker:
 
     def _barring(self, filter_seen: bool, items: Ids | None, exclude: Ids | None) -> Barring:
         return {
-            "seen": Rows.of(self.interactions_, self.scorer_.device) if filter_seen else None,
+            "seen": RowsOnDemand(self.interactions_, self.scorer_.device) if filter_seen else None,
             "allowed": self._item_indices(items),
             "excluded": self._item_indices(exclude),
         }
@@ -505,6 +563,9 @@ def load(folder: str | PathLike[str], device: str = "auto") -> Ranker:
     fitted = Fitted(stored.scorer, stored.items, stored.parameters, stored.training)
     ranker._keep(stored.interactions, fitted)
     ranker.calibration_ = stored.calibration
+    if stored.vectors_sha256 is not None:
+        ranker._index_at = Path(folder), stored.vectors_sha256
+        ranker._indexed_vectors = stored.scorer.item_vectors
     return ranker
 
 

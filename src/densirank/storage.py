@@ -52,6 +52,7 @@ class StoredModel:
     parameters: dict[str, Tensor] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)
     calibration: Calibration | None = None
+    vectors_sha256: str | None = None  # of the file it was read from
 
 
 def prepare_folder(folder: Path, own: Set[str] = _OWN_FILES, what: str = "model") -> None:
@@ -73,11 +74,11 @@ def save_model(folder: Path, model: StoredModel) -> None:
     data = model.interactions
     kept_as = _parameter_keys(model)
     files = {
-        "vectors": _write(
+        "vectors": write_file(
             folder, "vectors", ".safetensors", lambda p: save_file(_tensors(model, kept_as), p)
         ),
-        "users": _write(folder, "users", ".parquet", lambda p: _write_ids(p, data.user_ids)),
-        "items": _write(folder, "items", ".parquet", lambda p: _write_ids(p, data.item_ids)),
+        "users": write_file(folder, "users", ".parquet", lambda p: write_ids(p, data.user_ids)),
+        "items": write_file(folder, "items", ".parquet", lambda p: write_ids(p, data.item_ids)),
     }
     manifest = {
         "format": FORMAT,
@@ -114,7 +115,7 @@ def load_model(folder: Path, device: torch.device) -> StoredModel:
     manifest = _read_manifest(folder)
     try:
         paths = {
-            role: _checked(folder, manifest["files"][role])
+            role: checked_file(folder, manifest["files"][role])
             for role in ("vectors", "users", "items")
         }
         tensors = _read_tensors(paths["vectors"])
@@ -138,6 +139,7 @@ def load_model(folder: Path, device: torch.device) -> StoredModel:
             parameters=_parameters(tensors, scorer, kept_as, device),
             training=dict(manifest["training"]),
             calibration=_calibration(manifest.get("calibration")),
+            vectors_sha256=str(manifest["files"]["vectors"]["sha256"]),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise StorageError(
@@ -189,6 +191,17 @@ def _item_side(tensors: Mapping[str, Tensor], data: Interactions, device: torch.
     )
 
 
+def vectors_sha256(folder: Path) -> str:
+    """The SHA-256 of the vectors a folder's model has."""
+    return str(_read_manifest(folder)["files"]["vectors"]["sha256"])
+
+
+def model_fingerprint(folder: Path) -> str:
+    """A SHA-256 that any other model in the folder would change: that of its manifest."""
+    _read_manifest(folder)
+    return _sha256(folder / MANIFEST)
+
+
 def _tensors(model: StoredModel, kept_as: Mapping[str, str]) -> dict[str, Tensor]:
     scorer, items = model.scorer, model.items
     tensors = {
@@ -235,7 +248,7 @@ def _sparse_part(
     return SparsePart(rows, tensors[f"{name}.values"].to(device))
 
 
-def _write(
+def write_file(
     folder: Path, role: str, suffix: str, write: Callable[[Path], None]
 ) -> dict[str, str | int]:
     """Write one file under a name of its own, so that it replaces nothing that is in use."""
@@ -246,8 +259,8 @@ def _write(
 
 
 def _remove_stale(folder: Path, current: set[str]) -> None:
-    """Delete the files of the model that was replaced."""
-    for pattern in ("vectors-*.safetensors", "users-*.parquet", "items-*.parquet"):
+    """Delete the files of the model that was replaced, and its index."""
+    for pattern in ("vectors-*.safetensors", "users-*.parquet", "items-*.parquet", "index*"):
         for path in folder.glob(pattern):
             if path.name not in current:
                 path.unlink()
@@ -264,21 +277,26 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         if (folder / CHECKPOINT).exists():
             hint = ": training was not finished; finish it with 'densirank fit … --resume'"
         raise StorageError(f"{folder} holds no model (no {MANIFEST}){hint}")
+    return read_json(path, FORMAT, FORMAT_VERSION)
+
+
+def read_json(path: Path, kind: str, version: int) -> dict[str, Any]:
+    """A description in JSON that says of itself to be of this format and version."""
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise StorageError(f"{path} is damaged: it is not JSON ({error})") from error
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise StorageError(f"{path} does not describe a densirank model")
-    if manifest.get("version") != FORMAT_VERSION:
+    if not isinstance(manifest, dict) or manifest.get("format") != kind:
+        raise StorageError(f"{path} does not describe a {kind.replace('-', ' ')}")
+    if manifest.get("version") != version:
         raise StorageError(
             f"{path} has format version {manifest.get('version')}; this densirank "
-            f"({__version__}) reads version {FORMAT_VERSION}: upgrade densirank"
+            f"({__version__}) reads version {version}: upgrade densirank"
         )
     return manifest
 
 
-def _checked(folder: Path, entry: Mapping[str, Any]) -> Path:
+def checked_file(folder: Path, entry: Mapping[str, Any]) -> Path:
     """The path of a model's file, once it is known to be whole."""
     name = str(entry["name"])
     path = folder / name
@@ -313,7 +331,8 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
         raise StorageError(f"{path} is not a readable safetensors file ({error})") from error
 
 
-def _write_ids(path: Path, vocabulary: Vocabulary) -> None:
+def write_ids(path: Path, vocabulary: Vocabulary) -> None:
+    """The ids as one column, each at the row of its index."""
     import polars as pl
 
     kind = pl.String if vocabulary.is_text else pl.Int64

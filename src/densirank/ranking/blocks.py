@@ -12,7 +12,7 @@ from typing import TypedDict
 import torch
 from torch import Tensor
 
-from densirank.csr import Rows
+from densirank.csr import RowSource
 from densirank.ranking.scores import Scorer
 
 CPU_BUDGET_BYTES = 256 << 20
@@ -24,11 +24,16 @@ COPIES = 4
 
 
 class Barring(TypedDict, total=False):
-    """What :func:`score_blocks` takes besides a scorer and users, for those who hand it on."""
+    """What is not rankable, as :func:`score_blocks` takes it."""
 
-    seen: Rows | None
+    seen: RowSource | None
     allowed: Tensor | None
     excluded: Tensor | None
+
+
+class BlockOptions(Barring, total=False):
+    """What :func:`score_blocks` takes besides a scorer and users, for those who hand it on."""
+
     budget_bytes: int | None
 
 
@@ -36,7 +41,7 @@ def score_blocks(
     scorer: Scorer,
     users: Tensor,
     *,
-    seen: Rows | None = None,
+    seen: RowSource | None = None,
     allowed: Tensor | None = None,
     excluded: Tensor | None = None,
     budget_bytes: int | None = None,
@@ -47,12 +52,7 @@ def score_blocks(
     among the user's ``seen`` items. A block of scores is the caller's to change until the next one
     is asked for, which takes its place.
     """
-    barred = torch.zeros(scorer.n_items, dtype=torch.bool, device=scorer.device)
-    if allowed is not None:
-        barred[:] = True
-        barred[allowed] = False
-    if excluded is not None:
-        barred[excluded] = True
+    barred = barred_items(scorer, allowed, excluded)
     any_barred = bool(barred.any())
 
     budget = default_budget(scorer.device) if budget_bytes is None else budget_bytes
@@ -66,6 +66,17 @@ def score_blocks(
             own = seen.take(block)
             scores[own.row_of_entry, own.columns] = -torch.inf
         yield block, scores
+
+
+def barred_items(scorer: Scorer, allowed: Tensor | None, excluded: Tensor | None) -> Tensor:
+    """(items,) true where an item is not allowed or is excluded."""
+    barred = torch.zeros(scorer.n_items, dtype=torch.bool, device=scorer.device)
+    if allowed is not None:
+        barred[:] = True
+        barred[allowed] = False
+    if excluded is not None:
+        barred[excluded] = True
+    return barred
 
 
 def default_budget(device: torch.device) -> int:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from densirank.data.interactions import Interactions
 from densirank.errors import InputError
-from densirank.ranking.blocks import Barring, score_blocks
+from densirank.ranking.blocks import BlockOptions, score_blocks
 from densirank.ranking.scores import Scorer
 
 Floats = NDArray[np.float32]
@@ -62,7 +62,7 @@ class DensityBlock(NamedTuple):
 
 
 def density_blocks(
-    logits: Scorer, users: Tensor, **barring: Unpack[Barring]
+    logits: Scorer, users: Tensor, **barring: Unpack[BlockOptions]
 ) -> Iterator[DensityBlock]:
     """The density of each user, renormalised over what is rankable, a block of users at a time.
 

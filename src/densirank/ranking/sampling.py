@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from densirank.ranking.blocks import Barring, score_blocks
+from densirank.ranking.blocks import BlockOptions, score_blocks
 from densirank.ranking.calibration import CalibratedScorer
 from densirank.ranking.selection import best_columns
 from densirank.ranking.spread import spread
@@ -39,7 +39,7 @@ def draw_slates(
     k: int,
     temperature: float,
     seed: int,
-    **barring: Unpack[Barring],
+    **barring: Unpack[BlockOptions],
 ) -> Iterator[Slates]:
     """``k`` draws for each user from p(i|u)^(1/temperature), renormalised, a block at a time.
 
@@ -65,7 +65,7 @@ def slate_log_propensities(
     users: Tensor,
     items: Tensor,
     temperature: float,
-    **barring: Unpack[Barring],
+    **barring: Unpack[BlockOptions],
 ) -> Tensor:
     """The log-propensities that given slates would have, drawn in the same way from this density.
 

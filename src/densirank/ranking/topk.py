@@ -9,7 +9,7 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from densirank.ranking.blocks import Barring, score_blocks
+from densirank.ranking.blocks import BlockOptions, score_blocks
 from densirank.ranking.scores import Scorer
 from densirank.ranking.selection import best_columns
 from densirank.ranking.spread import spread
@@ -32,7 +32,7 @@ def top_k(
     k: int,
     *,
     logits: Callable[[Tensor], Tensor] | None = None,
-    **barring: Unpack[Barring],
+    **barring: Unpack[BlockOptions],
 ) -> Iterator[Lists]:
     """The best ``k`` rankable items of each user, a block of users at a time.
 

@@ -1,0 +1,1 @@
+"""Recommendations for everybody, in parts."""

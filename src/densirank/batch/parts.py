@@ -1,0 +1,141 @@
+"""Recommendations for everybody, some users at a time, into one Parquet file.
+
+Each part is a file in a folder beside the target, whole or not there, so that a run that was
+stopped in any way goes on where it was: what is there and was made by the same model with the same
+options is kept, everything else is made (anew). The parts become one file at the end, which takes
+the target's place in one step.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from densirank._version import __version__
+from densirank.atomic import written_atomically
+from densirank.errors import InputError, StorageError
+from densirank.storage import read_json
+
+if TYPE_CHECKING:
+    from densirank.ranker import Ranker
+
+PART_USERS = 10_000
+"""Users of a part: what a stop can cost, and about what is held of the result in memory."""
+
+FORMAT = "densirank-parts"
+FORMAT_VERSION = 1
+MANIFEST = "parts.json"
+WHOLE = "whole.parquet"
+ROW_GROUP = 1 << 18
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One run over all users of a ranker, and the file it ends in."""
+
+    ranker: Ranker
+    model: str  # fingerprint
+    target: Path
+    k: int = 10
+    approximate: bool = False
+    part_users: int = PART_USERS
+
+    @property
+    def folder(self) -> Path:
+        """Where the parts are until all of them are there."""
+        return self.target.with_name(f"{self.target.name}.parts")
+
+    @property
+    def n_parts(self) -> int:
+        return -(-self.ranker.interactions_.n_users // self.part_users)
+
+    def run(self, on_part: Callable[[int], None] = lambda done: None) -> int:
+        """Write the file and return its number of rows; ``on_part`` hears how many parts are done.
+
+        Parts of an earlier run with the same model and options are not made again.
+        """
+        self._claim_folder()
+        for number in range(self.n_parts):
+            path = self._part(number)
+            if not path.exists():
+                frame = self.ranker.recommend(
+                    self._users(number), self.k, approximate=self.approximate
+                )
+                with written_atomically(path) as temporary:
+                    frame.write_parquet(temporary)
+            on_part(number + 1)
+        rows = self._merge()
+        self._clear()
+        self.folder.rmdir()
+        return rows
+
+    def parts_done(self) -> int:
+        """How many parts an earlier run with the same model and options has left."""
+        if self._left_behind() != self._what():
+            return 0
+        return sum(self._part(number).exists() for number in range(self.n_parts))
+
+    def _users(self, number: int) -> Any:
+        start = number * self.part_users
+        return self.ranker.interactions_.user_ids.ids[start : start + self.part_users]
+
+    def _part(self, number: int) -> Path:
+        return self.folder / f"part-{number:07d}.parquet"
+
+    def _what(self) -> dict[str, Any]:
+        """All that a part's content depends on."""
+        index = self.ranker.index_ if self.approximate else None
+        return {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "densirank": __version__,
+            "torch": torch.__version__,
+            "device": self.ranker.scorer_.device.type,
+            "model": self.model,
+            "k": self.k,
+            "index": None if index is None else vars(index.measured),
+            "part_users": self.part_users,
+        }
+
+    def _left_behind(self) -> dict[str, Any] | None:
+        path = self.folder / MANIFEST
+        return read_json(path, FORMAT, FORMAT_VERSION) if path.exists() else None
+
+    def _claim_folder(self) -> None:
+        """Make the folder this run's own; parts of another run are deleted."""
+        if self.folder.exists() and self._left_behind() is None and any(self.folder.iterdir()):
+            raise InputError(f"{self.folder} holds something else; choose another --out")
+        self.folder.mkdir(exist_ok=True)
+        if self._left_behind() == self._what():
+            return
+        self._clear()
+        with written_atomically(self.folder / MANIFEST) as temporary:
+            temporary.write_text(json.dumps(self._what(), indent=1) + "\n", encoding="utf-8")
+
+    def _clear(self) -> None:
+        """Delete the parts, and last of all what says whose they are."""
+        for pattern in (WHOLE, ".*.tmp", "part-*.parquet", MANIFEST):
+            for path in self.folder.glob(pattern):
+                path.unlink()
+
+    def _merge(self) -> int:
+        """One file of all parts, a group of rows at a time."""
+        import polars as pl
+
+        parts = pl.scan_parquet([self._part(number) for number in range(self.n_parts)])
+        whole = self.folder / WHOLE
+        try:
+            with written_atomically(whole) as temporary:
+                parts.sink_parquet(temporary, row_group_size=ROW_GROUP, maintain_order=True)
+            rows: int = pl.scan_parquet(whole).select(pl.len()).collect().item()
+        except pl.exceptions.ComputeError as error:
+            raise StorageError(
+                f"a part in {self.folder} is damaged ({error}): delete that folder and begin again"
+            ) from error
+        whole.replace(self.target)
+        return rows

@@ -1,0 +1,1 @@
+"""An index beside a model: built, measured, and kept with it."""

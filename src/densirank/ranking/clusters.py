@@ -1,0 +1,159 @@
+"""Items in clusters of near ones; a search reads the few clusters that lie towards the user.
+
+An inner product is neither an angle nor a distance. An added coordinate, √(M² − ‖e_i‖²) with M the
+length of the longest item vector and 0 beside a user's, gives all items the same length and leaves
+every product as it is (Bachrach et al. 2014); there, spherical k-means (Dhillon & Modha 2001) puts
+together what has large products with the same users. It needs no other package, is built in a
+fraction of the time a graph takes, and is stored in a few bytes an item; a search reads many more
+vectors than a graph's does, and nearly all where vectors have no structure to find.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from densirank.csr import Rows
+from densirank.errors import StorageError
+
+ROUNDS = 10
+"""Rounds of k-means: later ones move little."""
+
+SAMPLE = 64
+"""Vectors a cluster that k-means looks at, at most."""
+
+ENOUGH = 4
+"""A search reads clusters with at least so many times the items it is to find."""
+
+REACH = 0.2
+"""A cluster's products go up to q·mean + ‖q‖·radius (Cauchy and Schwarz). In many dimensions they
+come nowhere near it: a fifth of the way finds most (on Gowalla .995 of the top 20 in 5 % of the
+items, where by the means alone it is .976)."""
+
+_BLOCK = 1 << 24  # products that are held at once
+_PART = 1 << 17  # vectors, likewise
+
+
+class Clusters:
+    """What lies together; ``effort`` is the share of clusters that a search reads, in 1/1000."""
+
+    kind: ClassVar[str] = "clusters"
+    suffix: ClassVar[str] = ".safetensors"
+    efforts: ClassVar[tuple[int, ...]] = (5, 10, 15, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480)
+
+    def __init__(self, members: Rows, item_vectors: Tensor, effort: int) -> None:
+        self._members = members  # the items of each cluster
+        self._vectors = item_vectors[members.columns]  # cluster after cluster, as they are read
+        own, counts = members.row_of_entry, members.counts.clamp(min=1).unsqueeze(1)
+        means = torch.zeros(len(members), item_vectors.shape[1]).index_add_(0, own, self._vectors)
+        self._means = means / counts
+        radii = np.zeros(len(members), dtype=np.float32)
+        distances = torch.cat(
+            [
+                (part - self._means[some]).norm(dim=1)
+                for part, some in zip(
+                    torch.split(self._vectors, _PART), torch.split(own, _PART), strict=True
+                )
+            ]
+        )
+        np.maximum.at(radii, own.numpy(), distances.numpy())
+        self._radii = torch.from_numpy(radii)
+        self.effort = effort
+
+    @classmethod
+    def build(cls, item_vectors: Tensor, seed: int = 0) -> Self:
+        """About 4√items clusters; centres start at items drawn by ``seed``."""
+        vectors = of_equal_length(item_vectors)
+        n_items = len(vectors)
+        chance = torch.Generator().manual_seed(seed)
+        n_clusters = max(1, min(n_items // 4, round(4 * math.sqrt(n_items))))
+        sample = vectors[torch.randperm(n_items, generator=chance)[: SAMPLE * n_clusters]]
+        centres = sample[:n_clusters]
+        for _ in range(ROUNDS):
+            sums = torch.zeros_like(centres).index_add_(0, _closest(sample, centres), sample)
+            without_members = (sums == 0).all(dim=1, keepdim=True)  # they stay where they are
+            centres = torch.where(without_members, centres, sums)
+        cluster_of_item = _closest(vectors, centres)
+        counts = torch.bincount(cluster_of_item, minlength=n_clusters)
+        members = Rows(
+            torch.cat([counts.new_zeros(1), counts.cumsum(0)]),
+            cluster_of_item.argsort(stable=True),
+        )
+        return cls(members, item_vectors, cls.efforts[0])
+
+    @classmethod
+    def load(cls, path: Path, item_vectors: Tensor) -> Self:
+        """The clusters that a file holds."""
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        try:
+            stored = load_file(path)
+            members = Rows(stored["indptr"], stored["items"])
+        except (SafetensorError, KeyError) as error:
+            raise StorageError(f"{path} is not a readable file of clusters") from error
+        if len(members.columns) != len(item_vectors):
+            raise StorageError(f"{path} is not an index of the model's items")
+        return cls(members, item_vectors, cls.efforts[0])
+
+    def save(self, path: Path) -> None:
+        """Write which items are together: all else follows from the model's vectors."""
+        from safetensors.torch import save_file
+
+        save_file({"indptr": self._members.indptr, "items": self._members.columns}, path)
+
+    @property
+    def n_items(self) -> int:
+        return len(self._vectors)
+
+    @property
+    def n_bytes(self) -> int:
+        own = (self._means, self._radii, self._vectors)
+        held = (*own, self._members.indptr, self._members.columns)
+        return sum(tensor.nbytes for tensor in held)
+
+    def nearest(self, queries: Tensor, n: int) -> Tensor:
+        """The best ``n`` items of the clusters that promise the largest products."""
+        wanted = min(n, self.n_items)
+        found = torch.full((len(queries), wanted), -1)
+        for row, query in enumerate(queries):
+            near = self._read(query, wanted)
+            _, entries = self._members.entries_of(near)
+            products = self._vectors[entries] @ query
+            best = products.topk(min(wanted, len(entries)), sorted=False).indices
+            found[row, : len(best)] = self._members.columns[entries[best]]
+        return found
+
+    def _read(self, query: Tensor, n: int) -> Tensor:
+        """The clusters to read, which hold enough items to choose ``n`` from."""
+        length = torch.linalg.vector_norm(query)
+        promise = self._means @ query + REACH * length * self._radii
+        order = promise.argsort(descending=True)
+        at_least = math.ceil(self.effort * len(order) / 1000)
+        sizes = self._members.counts[order].cumsum(0)
+        enough = int(torch.searchsorted(sizes, ENOUGH * n)) + 1
+        near: Tensor = order[: max(at_least, enough)]
+        return near
+
+
+def of_equal_length(item_vectors: Tensor) -> Tensor:
+    """The vectors with one coordinate more, which gives all of them the length of the longest.
+
+    >>> of_equal_length(torch.tensor([[3.0], [5.0]])).tolist()
+    [[3.0, 4.0], [5.0, 0.0]]
+    """
+    squares = item_vectors.square().sum(dim=1)
+    missing = (squares.max() - squares).clamp(min=0).sqrt()
+    return torch.column_stack((item_vectors, missing))
+
+
+def _closest(vectors: Tensor, centres: Tensor) -> Tensor:
+    """The centre at the smallest angle to each vector."""
+    directions = torch.nn.functional.normalize(centres, dim=1).T
+    rows = max(1, _BLOCK // len(centres))
+    return torch.cat([(part @ directions).argmax(dim=1) for part in torch.split(vectors, rows)])

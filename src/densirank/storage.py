@@ -297,6 +297,7 @@ def _check_sizes(folder: Path, tensors: Mapping[str, Tensor], data: Interactions
         users.shape == (data.n_users, items.shape[1])
         and len(items) == data.n_items
         and len(data.indptr) == data.n_users + 1
+        and all(len(tensors.get(f"items.{k}", items)) == len(items) for k in ("counts", "messages"))
     )
     if not agree:
         raise StorageError(f"the files in {folder} do not belong together: their sizes differ")

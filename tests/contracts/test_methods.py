@@ -71,8 +71,9 @@ def test_recommends_unseen_items_only_and_all_of_them(method: str, fitted: Fitte
 def test_probabilities_are_the_softmax_of_the_scores_over_what_can_be_listed(
     method: str, fitted: Fitted
 ) -> None:
-    for options in ({"filter_seen": True}, {"filter_seen": False}):
-        for _, rows in fitted(method).recommend(k=SIZE, **options).group_by("user_id"):
+    for filter_seen in (True, False):
+        lists = fitted(method).recommend(k=SIZE, filter_seen=filter_seen)
+        for _, rows in lists.group_by("user_id"):
             assert float(rows["probability"].sum()) == pytest.approx(1, rel=1e-5)
             expected = softmax(rows["score"].to_numpy().astype(np.float64))
             np.testing.assert_allclose(rows["probability"].to_numpy(), expected, rtol=1e-4)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from densirank.csr import Rows
 from densirank.risks import Positives, density
+from densirank.training import alone
 from densirank.training.alone import clipped, least_own_risk, least_squares
 
 DENSE = {"pde": density.pde_risk, "wd": density.wd_risk, "mle": density.mle_risk}
@@ -100,7 +101,7 @@ def test_a_clipped_vector_would_only_leave_the_ball(
 def test_nobody_elses_presence_changes_a_vector(risk: str, items: Tensor, given: Tensor) -> None:
     together = _found(risk, items, given, steps=12)
     for user, history in enumerate(HISTORIES):
-        alone = least_own_risk(
+        single = least_own_risk(
             risk,
             items,
             _rows([history]),
@@ -110,7 +111,23 @@ def test_nobody_elses_presence_changes_a_vector(risk: str, items: Tensor, given:
             max_norm=None,
             steps=12,
         )
-        torch.testing.assert_close(alone[0], together[user])
+        torch.testing.assert_close(single[0], together[user])
+
+
+@pytest.mark.parametrize("risk", DENSE)
+def test_a_large_catalogue_is_seen_through_evenly_spaced_candidates(
+    risk: str, items: Tensor, given: Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alone, "CANDIDATES", 6)
+    found = _found(risk, items, given).requires_grad_()
+    order = [*range(0, 12, 2), *range(1, 12, 2)]  # the candidates first
+    for user, history in enumerate(HISTORIES):
+        rows = _rows([[order.index(item) for item in history]])
+        positives = Positives(rows.indptr, rows.columns, 6)
+        vector = (given[user] + SHARE * found[user]).unsqueeze(0)
+        value = DENSE[risk](vector, items[order], positives) + L2 / 2 * found[user].square().sum()
+        (gradient,) = torch.autograd.grad(value, found)
+        assert gradient[user].norm() < 1e-5
 
 
 def test_least_squares_leave_no_gradient(items: Tensor) -> None:

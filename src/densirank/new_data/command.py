@@ -10,6 +10,7 @@ import typer
 from densirank import Ranker, load
 from densirank.errors import InputError
 from densirank.options import (
+    INTERRUPTED,
     DataArgument,
     DataDirOption,
     DeviceOption,
@@ -70,6 +71,9 @@ def update(
     prepare_folder(out_dir)
     with ProgressBar(err) as bar:
         updated = ranker.update(new, iterations, callbacks=[bar])
+    if updated.training_.get("interrupted"):
+        err.print("Interrupted: nothing was written.")
+        raise typer.Exit(INTERRUPTED)
     updated.save(out_dir)
     before, after = ranker.interactions_, updated.interactions_
     err.print(

@@ -11,6 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from densirank import Ranker
+from densirank.serving import computing, recommending
 from densirank.serving.config import MAX_EXPLAINED, MAX_K, MAX_USERS
 
 
@@ -54,6 +55,19 @@ def test_every_option_of_a_list_is_the_rankers(client: TestClient, ranker: Ranke
     check(result, expected)
     assert len(result["items"]) == 11
     assert sum(item["probability"] for item in result["items"]) == pytest.approx(1, rel=1e-4)
+
+
+def test_a_large_request_is_answered_like_many_small_ones(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users = [f"user{n}" for n in range(16)]
+    apart = [ask(client, users=[user], k=9)[0] for user in users]
+    monkeypatch.setattr(recommending, "MANY", 20)
+    monkeypatch.setattr(computing, "plain_answers", None)
+    together = ask(client, users=users, k=9)
+    for one, other in zip(apart, together, strict=True):
+        assert [item["id"] for item in one["items"]] == [item["id"] for item in other["items"]]
+        assert one["entropy"] == pytest.approx(other["entropy"], rel=1e-4)
 
 
 def test_results_stand_in_the_order_of_the_request(client: TestClient) -> None:

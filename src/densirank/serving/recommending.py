@@ -24,6 +24,8 @@ REASONS = 5
 LOOKED_AT = 100
 """Past items that are looked at for reasons, the newest: each is one more history to fold in."""
 SEEDS = 2**31
+MANY = 2000
+"""Listed items from which on a request is answered apart, so that it holds up no other."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +42,8 @@ class Plain:
 
 
 def plain(engine: Engine, request: RecommendRequest) -> Plain | None:
-    """The same request as indices, if it is for known users' best items and nothing else."""
-    if request.users is None or not request.is_plain:
+    """The same request as indices, if it is for not too many known users' best items."""
+    if request.users is None or not request.is_plain or request.size * request.k > MANY:
         return None
     users = engine.indices(request.users, "user")
     if (users >= 0).all():

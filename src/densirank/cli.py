@@ -15,6 +15,7 @@ from densirank import METHODS, Interactions, Ranker, __version__, load
 from densirank.atomic import written_atomically
 from densirank.errors import DensirankError, InputError, TrainingError
 from densirank.experiments.command import paper
+from densirank.new_data.command import HistoryOption, UnknownOption, folded_in, update
 from densirank.options import (
     INTERRUPTED,
     DataArgument,
@@ -137,6 +138,7 @@ def fit(
 
 
 app.command()(tune)
+app.command()(update)
 app.command()(paper)
 
 
@@ -179,6 +181,8 @@ def recommend(
         list[str] | None, typer.Option("--user", metavar="ID", help="A user; may be repeated.")
     ] = None,
     everyone: Annotated[bool, typer.Option("--all", help="Every user of the model.")] = False,
+    history: HistoryOption = None,
+    unknown: UnknownOption = "error",
     k: Annotated[int, typer.Option("-k", min=1, help="Items a user.")] = 10,
     as_json: JsonOption = False,
     out_file: Annotated[
@@ -187,15 +191,23 @@ def recommend(
     device: DeviceOption = "auto",
 ) -> None:
     """List the items people are most likely to want next, with their probabilities."""
-    if bool(user) == everyone:
-        raise InputError("say for whom: either --user ID (once or more) or --all")
+    if [bool(user), everyone, history is not None].count(True) != 1:
+        raise InputError(
+            "say for whom: --user ID (once or more), --all, or --history ITEM,ITEM,… of somebody"
+        )
     if as_json and out_file is not None:
         raise InputError("--json and --out exclude each other")
     if out_file is not None and out_file.is_dir():
         raise InputError(f"{out_file} is a folder; --out names the file to write")
     if out_file is not None and not out_file.parent.is_dir():
         raise InputError(f"there is no folder {out_file.parent} to write {out_file.name} to")
-    frame = load(model, device).recommend(user or None, k)
+    ranker = load(model, device)
+    if history is not None:
+        ranker = folded_in(ranker, history)
+    policy = choice("--unknown", unknown, ("error", "popular"))
+    frame = ranker.recommend(user or None, k, unknown=policy)
+    if history is not None:
+        frame = frame.drop("user_id")
     if out_file is not None:
         with written_atomically(out_file) as temporary:
             frame.write_parquet(temporary)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy import sparse
 from torch import Tensor
 
 from densirank.data.interactions import Interactions
@@ -86,6 +87,12 @@ class SparsePart:
             torch.from_numpy(matrix.indices.astype(np.int64)).to(device),
         )
         return cls(rows, torch.from_numpy(matrix.data.astype(np.float32)).to(device))
+
+    def to_scipy(self, n_columns: int) -> Any:
+        """The same entries as a SciPy CSR array."""
+        entries = (self.values, self.rows.columns, self.rows.indptr)
+        shape = (len(self.rows), n_columns)
+        return sparse.csr_array(tuple(part.cpu().numpy() for part in entries), shape=shape)
 
     def add_to(self, scores: Tensor, users: Tensor) -> None:
         """Add the users' parts to their scores, in place."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
@@ -13,7 +13,8 @@ from densirank.data.interactions import Interactions
 from densirank.evaluation.held_out import HeldOut
 from densirank.hardware import Hardware
 from densirank.methods import Method
-from densirank.models import MODELS
+from densirank.models import MODELS, Model
+from densirank.new_data.folding import ItemSide
 from densirank.ranking.item_filter import ItemFilter
 from densirank.ranking.scores import VectorScorer
 from densirank.risks import risk_for
@@ -30,6 +31,16 @@ MakeScorer = Callable[[Tensor, Tensor], VectorScorer]
 """(user vectors, item vectors) → how they score."""
 
 
+@dataclass(frozen=True)
+class Fitted:
+    """What a fit leaves."""
+
+    scorer: VectorScorer
+    items: ItemSide
+    parameters: dict[str, Tensor] = field(default_factory=dict)
+    training: dict[str, Any] = field(default_factory=dict)
+
+
 def fit_scorer(
     method: Method,
     settings: Settings,
@@ -40,33 +51,44 @@ def fit_scorer(
     callbacks: Sequence[Callback] = (),
     checkpoint: Checkpoint | None = None,
     snapshots: Snapshots | None = None,
-) -> tuple[VectorScorer, dict[str, Any]]:
-    """(how the fitted model scores, what is kept of its training)."""
+    start: Callable[[Model], None] | None = None,
+) -> Fitted:
+    """A model of these interactions, trained; ``start`` says where from, if not from chance."""
     generator = torch.Generator().manual_seed(seed)
     model = MODELS[method.model](data, settings, generator).prepare(hardware)
     if method.risk is None:
         with torch.no_grad():
-            return VectorScorer(*model.vectors(), model.sparse_part(), model.neighbours()), {}
-    scorer = _scorer_with_filter(data, settings.filter_weight, hardware.device)
+            scorer = VectorScorer(*model.vectors(), model.sparse_part(), model.neighbours())
+        return Fitted(scorer, ItemSide(data.item_counts))
+    if start is not None:
+        start(model)
+    item_filter = ItemFilter.of(data, hardware.device) if settings.filter_weight > 0 else None
+    make_scorer = _scorer_with_filter(item_filter, settings.filter_weight)
     outcome = train(
         model,
         risk_for(hardware, method.risk, settings),
         BatchSampler(data, settings.users_per_batch, settings.candidates, seed, hardware.device),
         settings,
         hardware,
-        None if held_out is None else _validator(data, held_out, scorer, hardware.device),
+        None if held_out is None else _validator(data, held_out, make_scorer, hardware.device),
         callbacks,
         checkpoint,
         snapshots,
     )
-    return scorer(outcome.user_vectors, outcome.item_vectors), _training_record(outcome)
+    with torch.no_grad():
+        messages = model.messages()
+    return Fitted(
+        make_scorer(outcome.user_vectors, outcome.item_vectors),
+        ItemSide(data.item_counts, messages, None if item_filter is None else item_filter.near),
+        outcome.parameters,
+        _training_record(outcome),
+    )
 
 
-def _scorer_with_filter(data: Interactions, weight: float, device: torch.device) -> MakeScorer:
-    """How vectors score, with the item–item filter beside them if it is asked for."""
-    if weight == 0:
+def _scorer_with_filter(item_filter: ItemFilter | None, weight: float) -> MakeScorer:
+    """How vectors score, with the item–item filter beside them where there is one."""
+    if item_filter is None:
         return VectorScorer
-    item_filter = ItemFilter.of(data, device)
     return lambda users, items: VectorScorer(users, items, item_filter.beside(users, items, weight))
 
 

@@ -1,8 +1,9 @@
-"""The estimator people use: fit, recommend, similar_items, evaluate, save."""
+"""The estimator people use: fit, recommend, similar_items, evaluate, fold_in, update, save."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
@@ -16,13 +17,18 @@ from densirank.csr import Rows
 from densirank.data.interactions import Interactions
 from densirank.data.reading import read
 from densirank.data.splitting import validation_split
-from densirank.data.vocabulary import Ids
+from densirank.data.vocabulary import Ids, Vocabulary, listed
 from densirank.errors import InputError
 from densirank.evaluation.held_out import HeldOut
 from densirank.evaluation.metrics import Evaluation
-from densirank.fitting import fit_scorer
-from densirank.hardware import resolve_device, resolve_hardware
+from densirank.fitting import Fitted, fit_scorer
+from densirank.hardware import Hardware, resolve_device, resolve_hardware
 from densirank.methods import method_named
+from densirank.models.popularity import log_popularity
+from densirank.new_data.explaining import contributions
+from densirank.new_data.folding import Trained, fold_in, without_users
+from densirank.new_data.histories import Histories
+from densirank.new_data.updating import continued, merged, update_settings
 from densirank.ranking.scores import VectorScorer
 from densirank.ranking.topk import top_k
 from densirank.risks import HALF_PRECISION
@@ -46,6 +52,9 @@ class Ranker:
     >>> ranker.recommend(0, k=1)["item_id"].to_list()   # the even item user 0 has not had
     [0]
     """
+
+    folded_in_: Histories
+    """Of a ranker that :meth:`fold_in` has made: what of the histories it could use."""
 
     def __init__(
         self,
@@ -91,24 +100,31 @@ class Ranker:
         if valid is not None and not isinstance(valid, float):
             valid = _as_interactions(valid)
         train_part, held_out = self._hold_out(data, valid, valid_split)
-        hardware = resolve_hardware(
-            self.device,
-            self.precision,
-            self.settings.dim,
-            has_kernels=self.method.risk in HALF_PRECISION,
-        )
-        self.interactions_ = data
-        self.scorer_, self.training_ = fit_scorer(
+        fitted = fit_scorer(
             self.method,
             self.settings,
             self.seed,
-            hardware,
+            self._hardware(),
             train_part,
             held_out,
             callbacks,
             self._checkpoint(checkpoint, checkpoint_seconds, data, valid, valid_split),
             snapshots,
         )
+        return self._keep(data, fitted)
+
+    def _hardware(self) -> Hardware:
+        return resolve_hardware(
+            self.device,
+            self.precision,
+            self.settings.dim,
+            has_kernels=self.method.risk in HALF_PRECISION,
+        )
+
+    def _keep(self, data: Interactions, fitted: Fitted) -> Self:
+        self.interactions_ = data
+        self.scorer_, self.items_ = fitted.scorer, fitted.items
+        self.parameters_, self.training_ = fitted.parameters, fitted.training
         return self
 
     def _hold_out(
@@ -154,15 +170,21 @@ class Ranker:
         filter_seen: bool = True,
         items: Ids | None = None,
         exclude: Ids | None = None,
+        unknown: Literal["error", "popular"] = "error",
     ) -> pl.DataFrame:
         """The best ``k`` items of each user: ``user_id, item_id, score, probability, rank``.
 
         ``users`` is an id, several, or None for everybody; ``items`` restricts the catalogue and
         ``exclude`` takes items out of it. The probability is p(i|u) over what could have been
-        listed. Where fewer than ``k`` items are left, there are fewer rows.
+        listed. Where fewer than ``k`` items are left, there are fewer rows. Users the model does
+        not know are an error, or get what is popular; with a history, :meth:`fold_in` them.
         """
         _check_k(k)
         data, scorer = self.interactions_, self.scorer_
+        if unknown not in ("error", "popular"):
+            raise InputError(f"unknown users are 'error' or 'popular', not {unknown!r}")
+        if users is not None and unknown == "popular" and not data.user_ids.knows_all(users):
+            return self._recommend_to_anybody(users, k, filter_seen, items, exclude)
         wanted = np.arange(data.n_users) if users is None else data.user_ids.known(users, "user")
         blocks = top_k(
             scorer,
@@ -174,6 +196,31 @@ class Ranker:
             with_normaliser=True,
         )
         return frames.recommendations(blocks, data)
+
+    def _recommend_to_anybody(
+        self, users: Ids, k: int, filter_seen: bool, items: Ids | None, exclude: Ids | None
+    ) -> pl.DataFrame:
+        """Lists of their own for those the model knows, popular items for all others."""
+        ids = self.interactions_.user_ids
+        asked = ids.alike(listed(users), "user")
+        is_known = ids.indices(asked) >= 0
+        strangers = Vocabulary(asked[~is_known])
+        popularity = log_popularity(self.items_.counts).to(self.scorer_.device)
+        blocks = top_k(
+            VectorScorer(popularity.new_ones(len(strangers), 1), popularity),
+            torch.arange(len(strangers), device=popularity.device),
+            k,
+            allowed=self._item_indices(items),
+            excluded=self._item_indices(exclude),
+            with_normaliser=True,
+        )
+        parts = [frames.recommendations(blocks, self.interactions_, strangers)]
+        if is_known.any():
+            known = np.unique(asked[is_known])
+            parts.append(
+                self.recommend(known, k, filter_seen=filter_seen, items=items, exclude=exclude)
+            )
+        return frames.in_order_of(asked, parts)
 
     def similar_items(self, item: int | str, k: int = 10) -> pl.DataFrame:
         """The ``k`` most similar items: ``item_id, score, rank``.
@@ -212,7 +259,70 @@ class Ranker:
         return self._held_out(test).evaluate(self.scorer_, k)
 
     def _held_out(self, test: Any) -> HeldOut:
-        return HeldOut(_as_interactions(test), self.interactions_, self.scorer_.device)
+        return HeldOut(
+            _as_interactions(test), self.interactions_, self.scorer_.device, self.items_.counts
+        )
+
+    # --- new users and data ------------------------------------------------------------------
+
+    def fold_in(self, interactions: Any) -> Ranker:
+        """A ranker of the people in these interactions, over the items this one knows.
+
+        Nothing is trained again: a person's vector follows from the items alone, in milliseconds.
+        Items the model does not know are ignored. Whoever has no other is left out, so that
+        ``recommend(…, unknown="popular")`` lists popular items for them and anything else says
+        that they are not known. ``folded_in_`` of the result counts both.
+        """
+        histories = Histories.of(_as_interactions(interactions), self.interactions_.item_ids)
+        folded = copy(self)
+        folded.interactions_ = histories.known
+        folded.scorer_ = fold_in(self._trained(), histories.known)
+        folded.parameters_ = without_users(self.parameters_)
+        folded.folded_in_ = histories
+        return folded
+
+    def update(
+        self, interactions: Any, iterations: int | None = None, callbacks: Sequence[Callback] = ()
+    ) -> Ranker:
+        """A ranker of the same settings that knows these interactions as well, ids and all.
+
+        It goes on from the vectors of this one, which stays as it is, and takes a fifth of the
+        fit's iterations unless it is told how many. A method that is made and not trained is made
+        again.
+        """
+        data = merged(self.interactions_, _as_interactions(interactions))
+        updated = Ranker(
+            self.method.name, seed=self.seed, device=self.device, precision=self.precision
+        )
+        updated.settings = self.settings
+        fitted = fit_scorer(
+            self.method,
+            update_settings(self.method, self.settings, iterations),
+            self.seed,
+            self._hardware(),
+            data,
+            held_out=None,
+            callbacks=callbacks,
+            start=continued(self._trained(), self.interactions_, data),
+        )
+        return updated._keep(data, fitted)
+
+    def explain(self, user: int | str, item: int | str, k: int = 5) -> pl.DataFrame:
+        """Which of the user's items speak most for an item: ``item_id, contribution``.
+
+        A contribution is what the item's score loses when the past item is taken out of the
+        history, both histories being folded in.
+        """
+        _check_k(k)
+        data = self.interactions_
+        (person,), (index,) = data.user_ids.known(user, "user"), data.item_ids.known(item, "item")
+        past, added = contributions(
+            self._trained(), data.items_of(int(person)), int(index), data.item_ids
+        )
+        return frames.contributions(past[:k], added[:k], data)
+
+    def _trained(self) -> Trained:
+        return Trained(self.method, self.settings, self.scorer_, self.items_, self.parameters_)
 
     # --- keeping -----------------------------------------------------------------------------
 
@@ -226,6 +336,8 @@ class Ranker:
                 self.seed,
                 self.interactions_,
                 self.scorer_,
+                self.items_,
+                self.parameters_,
                 self.training_,
             ),
         )
@@ -242,10 +354,8 @@ def load(folder: str | PathLike[str], device: str = "auto") -> Ranker:
     stored = load_model(Path(folder), resolve_device(device))
     ranker = Ranker(stored.method, seed=stored.seed, device=device)
     ranker.settings = stored.settings
-    ranker.interactions_ = stored.interactions
-    ranker.scorer_ = stored.scorer
-    ranker.training_ = stored.training
-    return ranker
+    fitted = Fitted(stored.scorer, stored.items, stored.parameters, stored.training)
+    return ranker._keep(stored.interactions, fitted)
 
 
 def _checked_seed(seed: int) -> int:

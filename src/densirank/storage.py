@@ -25,6 +25,7 @@ from densirank.csr import Rows, SparsePart
 from densirank.data.interactions import Interactions
 from densirank.data.vocabulary import Vocabulary
 from densirank.errors import InputError, StorageError
+from densirank.new_data.folding import ItemSide
 from densirank.ranking.scores import VectorScorer
 from densirank.settings import Settings
 
@@ -33,6 +34,7 @@ FORMAT_VERSION = 1
 MANIFEST = "model.json"
 CHECKPOINT = "checkpoint.safetensors"
 TRAINING_LOG = "training.jsonl"
+CPU = torch.device("cpu")
 _OWN_FILES = frozenset({MANIFEST, CHECKPOINT, TRAINING_LOG})
 
 
@@ -45,6 +47,8 @@ class StoredModel:
     seed: int
     interactions: Interactions
     scorer: VectorScorer
+    items: ItemSide
+    parameters: dict[str, Tensor] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)
 
 
@@ -65,9 +69,10 @@ def save_model(folder: Path, model: StoredModel) -> None:
 
     prepare_folder(folder)
     data = model.interactions
+    kept_as = _parameter_keys(model)
     files = {
         "vectors": _write(
-            folder, "vectors", ".safetensors", lambda p: save_file(_tensors(model), p)
+            folder, "vectors", ".safetensors", lambda p: save_file(_tensors(model, kept_as), p)
         ),
         "users": _write(folder, "users", ".parquet", lambda p: _write_ids(p, data.user_ids)),
         "items": _write(folder, "items", ".parquet", lambda p: _write_ids(p, data.item_ids)),
@@ -88,6 +93,7 @@ def save_model(folder: Path, model: StoredModel) -> None:
             "ordered": data.ordered,
             "fingerprint": data.fingerprint,
         },
+        "parameters": kept_as,
         "training": model.training,
         "files": files,
     }
@@ -113,12 +119,16 @@ def load_model(folder: Path, device: torch.device) -> StoredModel:
             ordered=bool(manifest["data"]["ordered"]),
         )
         _check_sizes(folder, tensors, interactions)
+        scorer = _scorer(tensors, device)
+        kept_as = dict(manifest.get("parameters", {}))  # older models have none
         return StoredModel(
             method=str(manifest["method"]),
             settings=Settings(**manifest["settings"]),
             seed=int(manifest["seed"]),
             interactions=interactions,
-            scorer=_scorer(tensors, device),
+            scorer=scorer,
+            items=_item_side(tensors, interactions, device),
+            parameters=_parameters(tensors, scorer, kept_as, device),
             training=dict(manifest["training"]),
         )
     except (KeyError, TypeError, ValueError) as error:
@@ -128,19 +138,62 @@ def load_model(folder: Path, device: torch.device) -> StoredModel:
         ) from error
 
 
-def _tensors(model: StoredModel) -> dict[str, Tensor]:
-    scorer = model.scorer
+def _parameter_keys(model: StoredModel) -> dict[str, str]:
+    """Under which name each parameter is kept: vectors that are parameters are written once."""
+    vectors = {
+        model.scorer.user_vectors.data_ptr(): "user_vectors",
+        model.scorer.item_vectors.data_ptr(): "item_vectors",
+    }
+    return {
+        name: vectors.get(value.data_ptr(), f"parameter.{name}")
+        for name, value in model.parameters.items()
+    }
+
+
+def _parameters(
+    tensors: Mapping[str, Tensor],
+    scorer: VectorScorer,
+    kept_as: Mapping[str, str],
+    device: torch.device,
+) -> dict[str, Tensor]:
+    vectors = {"user_vectors": scorer.user_vectors, "item_vectors": scorer.item_vectors}
+    return {
+        name: vectors[key] if key in vectors else tensors[key].to(device)
+        for name, key in kept_as.items()
+    }
+
+
+def _item_side(tensors: Mapping[str, Tensor], data: Interactions, device: torch.device) -> ItemSide:
+    near, messages = _sparse_part(tensors, "filter", CPU), tensors.get("items.messages")
+    return ItemSide(
+        tensors["items.counts"].numpy() if "items.counts" in tensors else data.item_counts,
+        None if messages is None else messages.to(device),
+        None if near is None else near.to_scipy(data.n_items),
+    )
+
+
+def _tensors(model: StoredModel, kept_as: Mapping[str, str]) -> dict[str, Tensor]:
+    scorer, items = model.scorer, model.items
     tensors = {
         "user_vectors": scorer.user_vectors,
         "item_vectors": scorer.item_vectors,
         "history.indptr": torch.from_numpy(model.interactions.indptr.copy()),
         "history.items": torch.from_numpy(model.interactions.items.copy()),
+        "items.counts": torch.from_numpy(items.counts.copy()),
     }
-    for name, part in (("sparse", scorer.sparse_part), ("neighbours", scorer.neighbours)):
+    if items.messages is not None:
+        tensors["items.messages"] = items.messages
+    tensors |= {key: model.parameters[name] for name, key in kept_as.items()}
+    parts = {
+        "sparse": scorer.sparse_part,
+        "neighbours": scorer.neighbours,
+        "filter": None if items.near is None else SparsePart.of(items.near, CPU),
+    }
+    for name, part in parts.items():
         if part is not None:
             tensors |= {
                 f"{name}.indptr": part.rows.indptr,
-                f"{name}.columns": part.rows.columns,
+                f"{name}.columns": part.rows.columns.to(torch.int32),
                 f"{name}.values": part.values,
             }
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
@@ -160,7 +213,8 @@ def _sparse_part(
 ) -> SparsePart | None:
     if f"{name}.values" not in tensors:
         return None
-    rows = Rows(tensors[f"{name}.indptr"].to(device), tensors[f"{name}.columns"].to(device))
+    columns = tensors[f"{name}.columns"].to(device, torch.int64)
+    rows = Rows(tensors[f"{name}.indptr"].to(device), columns)
     return SparsePart(rows, tensors[f"{name}.values"].to(device))
 
 

@@ -239,3 +239,19 @@ def test_a_workspace_changes_nothing_whatever_it_was_used_for_before(
             kept, _value_and_gradients(reference, vectors, positives), strict=True
         ):
             torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.parametrize("name", ["pde", "wd", "mle"])
+def test_each_users_own_risk_and_slope_are_those_of_the_dense_risk(
+    name: str, random_batch: Callable[..., Any]
+) -> None:
+    users, items, _, positives = random_batch(seed=6, n_outside=2)
+    own, slopes = fused.of_each_user(
+        name, users.detach(), items.detach(), positives, fused.Workspace()
+    )
+    for user in range(len(users)):
+        alone = users[user : user + 1]
+        expected = getattr(density, f"{name}_risk")(alone, items, positives.some(user, user + 1))
+        torch.testing.assert_close(own[user], expected.detach())
+        (slope,) = torch.autograd.grad(expected, users)
+        torch.testing.assert_close(slopes[user], slope[user])

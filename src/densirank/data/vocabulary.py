@@ -14,6 +14,7 @@ from densirank.errors import InputError
 Ids = int | str | Sequence[int] | Sequence[str] | NDArray[Any]
 """One original id or several, as callers give them."""
 
+_ABSENT = int(np.iinfo(np.int64).min)  # stands for a text that spells no integer: it is no id
 _PART = 1 << 20  # rows of a long column that are worked on at a time, where that saves a copy of it
 
 
@@ -78,7 +79,7 @@ class Vocabulary:
         >>> Vocabulary([5, 7]).known(7, "item").tolist()
         [1]
         """
-        wanted: ArrayLike = [ids] if isinstance(ids, int | str) else ids
+        wanted = listed(ids)
         indices = self.indices(wanted)
         if (indices < 0).any():
             unknown = [
@@ -88,9 +89,37 @@ class Vocabulary:
             raise InputError(f"the model does not know the {what} {', '.join(unknown[:3])}{more}")
         return indices
 
+    def knows_all(self, ids: Ids) -> bool:
+        """Whether every one of these ids is here."""
+        return bool((self.indices(listed(ids)) >= 0).all())
+
+    def union(self, other: Vocabulary, what: str) -> Vocabulary:
+        """All ids of both, in the kind of this one; ``what`` they are is said of a misfit.
+
+        >>> Vocabulary([5, 7]).union(Vocabulary(["7", "9"]), "item").ids.tolist()
+        [5, 7, 9]
+        """
+        return Vocabulary(np.concatenate([self.ids, self.alike(other.ids, what)]))
+
+    def alike(self, ids: ArrayLike, what: str) -> NDArray[Any]:
+        """Ids in the kind of this vocabulary's: integers that are written as text, say."""
+        given = as_ids(ids)
+        if len(given) == 0 or (given.dtype == object) == self.is_text:
+            return given
+        converted = _in_kind(given, text=self.is_text)
+        if not self.is_text and (converted == _ABSENT).any():
+            misfit = given[int(np.argmax(converted == _ABSENT))]
+            raise InputError(f"the {what} ids of the model are integers, and {misfit!r} is none")
+        return converted
+
     @cached_property
     def _position_of_text(self) -> dict[str, int]:
         return {text: index for index, text in enumerate(self.ids.tolist())}
+
+
+def listed(ids: Ids) -> ArrayLike:
+    """One id as a list of one; several as they are."""
+    return [ids] if isinstance(ids, int | str) else ids
 
 
 def as_ids(ids: ArrayLike) -> NDArray[Any]:
@@ -125,12 +154,11 @@ def _in_kind(ids: NDArray[Any], text: bool) -> NDArray[Any]:
 
 def _int_or_absent(text: str) -> int:
     """The integer a text spells, or a number that is no id, for a text that spells none."""
-    absent = int(np.iinfo(np.int64).min)
     try:
         number = int(text)
     except ValueError:
-        return absent
-    return number if str(number) == text.strip() and abs(number) < 2**63 else absent
+        return _ABSENT
+    return number if str(number) == text.strip() and abs(number) < 2**63 else _ABSENT
 
 
 def encode(ids: NDArray[Any]) -> tuple[Vocabulary, NDArray[np.int32]]:

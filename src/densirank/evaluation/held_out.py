@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from densirank.csr import Rows
 from densirank.data.interactions import Interactions
@@ -20,7 +21,14 @@ class HeldOut:
     not know, or has seen with that user, is an item it misses: it stays in the denominators.
     """
 
-    def __init__(self, test: Interactions, seen: Interactions, device: torch.device) -> None:
+    def __init__(
+        self,
+        test: Interactions,
+        seen: Interactions,
+        device: torch.device,
+        item_counts: NDArray[np.int64] | None = None,
+    ) -> None:
+        """``item_counts`` says how popular items are where those who have ``seen`` do not."""
         users = seen.user_ids.indices(test.user_ids.ids)[test.users]
         items = seen.item_ids.indices(test.item_ids.ids)[test.items]
         if (users < 0).all():
@@ -39,7 +47,9 @@ class HeldOut:
         self._n_relevant = torch.from_numpy(n_relevant).to(device)
         self._users = torch.from_numpy(np.flatnonzero(n_relevant)).to(device)
         self._seen = Rows.of(seen, device)
-        self._popularity = torch.from_numpy(seen.item_counts).to(device)
+        self._popularity = torch.from_numpy(
+            seen.item_counts if item_counts is None else item_counts
+        ).to(device)
 
     def evaluate(self, scorer: Scorer, k: int, budget_bytes: int | None = None) -> Evaluation:
         """Rank everything unseen for every held-out user and compare."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,10 @@ INITIAL_SCALE = 0.1
 class Model(nn.Module):
     """A score f_u(i) = e_u · e_i, however the vectors come about."""
 
+    per_user: ClassVar[tuple[str, ...]] = ("user_table",)
+    per_item: ClassVar[tuple[str, ...]] = ("item_table",)
+    """Names of the parameters that have one row a user, or an item."""
+
     def vectors(self) -> tuple[Tensor, Tensor]:
         """(user vectors, item vectors), each (count, dim), as functions of the parameters."""
         raise NotImplementedError
@@ -34,6 +38,13 @@ class Model(nn.Module):
 
     def neighbours(self) -> SparsePart | None:
         """Each item's most similar items, where the angles between vectors do not say them."""
+        return None
+
+    def messages(self) -> Tensor | None:
+        """What each item says to those who have it, where a graph carries it, (items, dim).
+
+        The items' part of e_u is the sum of what the user's n_u items say, divided by √n_u.
+        """
         return None
 
     def prepare(self, hardware: Hardware) -> Self:

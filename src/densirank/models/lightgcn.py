@@ -8,7 +8,8 @@ back by the very same propagation and nothing of the way forward needs to be kep
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from copy import copy
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -18,6 +19,9 @@ from densirank.csr import sparse_matrix
 from densirank.data.interactions import Interactions
 from densirank.hardware import Hardware
 from densirank.models.base import Factorisation
+
+if TYPE_CHECKING:
+    from densirank.models.neighbours import NeighbourSums
 
 _ROWS = 1 << 14  # of the graph, scaled at a time
 
@@ -109,7 +113,14 @@ class LightGCN(Factorisation):
         self_loops: bool = False,
     ) -> None:
         super().__init__(data.n_users, data.n_items, dim, generator)
-        self.propagation: Operator = Propagation(data, layers, self_loops=self_loops)
+        self.propagation: Propagation | NeighbourSums = Propagation(
+            data, layers, self_loops=self_loops
+        )
+        self.register_buffer(
+            "item_scale",
+            torch.from_numpy(_inverse_root(data.item_counts + self_loops)).float(),
+            persistent=False,
+        )
 
     def prepare(self, hardware: Hardware) -> Self:
         if isinstance(self.propagation, Propagation):
@@ -122,6 +133,20 @@ class LightGCN(Factorisation):
 
     def vectors(self) -> tuple[Tensor, Tensor]:
         return self_adjoint(self.propagation, self.user_table, self.item_table)
+
+    def messages(self) -> Tensor | None:
+        """n_i^-½ s_i / (K + 1), for e_u = (x_u + Σ s_i / √(n_u n_i)) / (K + 1).
+
+        s is what Horner's rule has before its last layer, and K times what P of K − 1 layers makes.
+        With self-loops a user also hears what they said themselves, which is no part of this.
+        """
+        layers = self.propagation.layers
+        if layers == 0:
+            return torch.zeros_like(self.item_table)
+        before = copy(self.propagation)
+        before.layers = layers - 1
+        _, items = before(self.user_table, self.item_table)
+        return items * self.get_buffer("item_scale").unsqueeze(1) * (layers / (layers + 1))
 
 
 class _SelfAdjoint(torch.autograd.Function):

@@ -7,7 +7,7 @@ each item's weights, with its bias behind them.
 
 from __future__ import annotations
 
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +25,9 @@ WIDENING = 3
 
 class MultVAE(Model):
     """User vectors are made of the history alone; a user has no parameter of their own."""
+
+    per_user: ClassVar[tuple[str, ...]] = ()
+    per_item: ClassVar[tuple[str, ...]] = ("input_table", "item_table", "item_bias")
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ class NeighbourSums:
 
     def __init__(self, indptr: Tensor, columns: Tensor, layers: int) -> None:
         degrees = indptr.diff()
-        self._indptr, self._columns, self._layers = indptr, columns, layers
+        self._indptr, self._columns, self.layers = indptr, columns, layers
         self._scale = degrees.clamp(min=1).float().rsqrt()
         self._busiest_first = degrees.argsort(descending=True, stable=True).to(torch.int32)
 
@@ -32,17 +32,17 @@ class NeighbourSums:
         users, items = users.contiguous(), items.contiguous()
         n_users = len(users)
         shape = (n_users + len(items), users.shape[1])
-        if self._layers == 0:
+        if self.layers == 0:
             return users, items
         source = users.new_empty(shape, dtype=torch.bfloat16)
         torch.mul(users, self._scale[:n_users, None], out=source[:n_users])
         torch.mul(items, self._scale[n_users:, None], out=source[n_users:])
-        for layer in range(1, self._layers + 1):
-            last = layer == self._layers
+        for layer in range(1, self.layers + 1):
+            last = layer == self.layers
             out = users.new_empty(shape, dtype=torch.float32 if last else torch.bfloat16)
             _add_neighbours[(shape[0],)](
                 self._busiest_first, self._indptr, self._columns, self._scale,
-                source, users, items, out, n_users, 1 / (self._layers + 1),
+                source, users, items, out, n_users, 1 / (self.layers + 1),
                 DIM=shape[1], WIDTH=triton.next_power_of_2(shape[1]), CHUNK=CHUNK, LAST=last,
                 num_warps=1,
             )  # fmt: skip

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from densirank.data.interactions import Interactions
 from densirank.models.base import Made
@@ -12,5 +15,9 @@ class Popularity(Made):
     """f_u(i) = log(count of i + 1): its density is the popularity itself, smoothed by one."""
 
     def __init__(self, data: Interactions) -> None:
-        counts = torch.from_numpy(data.item_counts + 1.0).to(torch.float32)
-        super().__init__(torch.ones(data.n_users, 1), counts.log().unsqueeze(1))
+        super().__init__(torch.ones(data.n_users, 1), log_popularity(data.item_counts))
+
+
+def log_popularity(item_counts: NDArray[np.int64]) -> Tensor:
+    """log(count + 1) of each item, as item vectors of one dimension."""
+    return torch.from_numpy(item_counts + 1.0).to(torch.float32).log().unsqueeze(1)

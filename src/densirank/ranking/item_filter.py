@@ -28,18 +28,25 @@ class ItemFilter:
     """Each user's highest filter scores among the items not had, in units of σ_u(g)."""
 
     scores: SparsePart
+    near: Matrix  # R̂ᵀR̂, (items, items), as far as items keep it: it says the scores of anybody
 
     @classmethod
     def of(cls, data: Interactions, device: torch.device) -> ItemFilter:
-        """The filter of some interactions."""
-        had, normalised = data.matrix(), _normalised(data)
+        """The filter of some interactions, for the people in them."""
+        normalised = _normalised(data)
         near = by_row_blocks(
             normalised.T.tocsr(), normalised, lambda _, block: best_entries(block, NEIGHBOURS)
         )
+        return cls.for_histories(data, near, device)
+
+    @classmethod
+    def for_histories(cls, data: Interactions, near: Matrix, device: torch.device) -> ItemFilter:
+        """The filter for people who had no part in making it, by what they had."""
+        had = data.matrix()
         best = by_row_blocks(
             had, near, lambda users, block: _best_standardised(block, barred=had[users])
         )
-        return cls(SparsePart.of(best, device))
+        return cls(SparsePart.of(best, device), near)
 
     def beside(self, user_vectors: Tensor, item_vectors: Tensor, weight: float) -> SparsePart:
         """The part that makes f + weight · σ_u(f) · g / σ_u(g) of the dot products f.

@@ -73,6 +73,37 @@ def mle_risk(
     return _apply(user_vectors, item_vectors, positives, False, False, workspace)
 
 
+FORMS = {"pde": (True, False), "wd": (True, True), "mle": (False, False)}
+"""Whether a risk has the KLD penalty, and whether p_f lives on unobserved items alone."""
+
+
+def of_each_user(
+    risk: str,
+    user_vectors: Tensor,
+    item_vectors: Tensor,
+    positives: Positives,
+    workspace: Workspace,
+) -> tuple[Tensor, Tensor]:
+    """(each user's own risk, its gradient by that user's vector); the items stay as they are."""
+    penalised, over_unobserved = FORMS[risk]
+    averaging = positives.averaging(len(item_vectors), user_vectors.dtype)
+    mean_positives = averaging @ item_vectors  # (users, dim)
+    gradient = -mean_positives
+    second_terms = _second_term(
+        user_vectors,
+        item_vectors[: positives.n_candidates],
+        positives,
+        gradient,
+        None,
+        gradient.new_ones(len(positives), 1),
+        workspace,
+        penalised=penalised,
+        over_unobserved=over_unobserved,
+    )
+    own = second_terms - (user_vectors * mean_positives).sum(dim=1)
+    return own, gradient
+
+
 def _apply(
     user_vectors: Tensor,
     item_vectors: Tensor,
@@ -111,7 +142,7 @@ def _second_term(
     candidates: Tensor,
     positives: Positives,
     user_gradient: Tensor,
-    candidate_gradient: Tensor,
+    candidate_gradient: Tensor | None,
     share: Tensor,
     workspace: Workspace,
     *,
@@ -160,7 +191,8 @@ def _second_term(
             terms[block] = partition.log() + top
         scale = share[block] / partition
         user_gradient[block].addcmul_(slope @ candidates, scale)
-        candidate_gradient.addmm_(slope.T, users[block] * scale)
+        if candidate_gradient is not None:
+            candidate_gradient.addmm_(slope.T, users[block] * scale)
 
     if observed is not None:
         terms.masked_fill_(observed.everything, 0)

@@ -25,7 +25,7 @@ class TrainingState:
     seconds: float = 0.0
     best_validation: float | None = None
     best_iteration: int = 0
-    best_vectors: tuple[Tensor, Tensor] | None = None
+    best_parameters: dict[str, Tensor] | None = None
     validations_since_best: int = 0
     reports: list[Report] = field(default_factory=list)
 
@@ -59,8 +59,8 @@ class Checkpoint:
         tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
         for index, moments in optimiser.state_dict()["state"].items():
             tensors |= {f"optimiser.{index}.{name}": value for name, value in moments.items()}
-        if state.best_vectors is not None:
-            tensors["best.users"], tensors["best.items"] = state.best_vectors
+        for name, value in (state.best_parameters or {}).items():
+            tensors[f"best.{name}"] = value
         plain = {
             "iteration": state.iteration,
             "seconds": state.seconds,
@@ -90,7 +90,11 @@ class Checkpoint:
         plain = json.loads(metadata["state"])
         plain["reports"] = [Report(**report) for report in plain["reports"]]
         best = _under("best.", tensors)
-        return TrainingState(best_vectors=(best["users"], best["items"]) if best else None, **plain)
+        if best and best.keys() != model.state_dict().keys():
+            raise StorageError(
+                f"{self._path} was written by another version of densirank; remove it to start anew"
+            )
+        return TrainingState(best_parameters=best or None, **plain)
 
     def remove(self) -> None:
         """A finished run needs its checkpoint no more."""

@@ -33,6 +33,7 @@ class Outcome:
 
     user_vectors: Tensor
     item_vectors: Tensor
+    parameters: dict[str, Tensor]  # that the vectors are made of
     iterations: int
     best_iteration: int
     best_validation: float | None
@@ -85,12 +86,15 @@ def train(
             if interruption.requested:
                 break
 
+    if state.best_parameters is not None:
+        model.load_state_dict(state.best_parameters)
     with torch.no_grad():
-        user_vectors, item_vectors = state.best_vectors or model.vectors()
+        user_vectors, item_vectors = model.vectors()
     _require_finite(state.iteration, user_vectors, item_vectors)
     return Outcome(
         user_vectors=user_vectors.detach(),
         item_vectors=item_vectors.detach(),
+        parameters=model.state_dict(),
         iterations=state.iteration,
         best_iteration=state.best_iteration or state.iteration,
         best_validation=state.best_validation,
@@ -100,14 +104,14 @@ def train(
 
 
 def _consider(model: Model, validate: Validate, state: TrainingState) -> float:
-    """Validate the current iterate and keep its vectors if they are the best so far."""
+    """Validate the current iterate and keep its parameters if they are the best so far."""
     with torch.no_grad():
         user_vectors, item_vectors = model.vectors()
         _require_finite(state.iteration, user_vectors, item_vectors)
         metric = validate(user_vectors, item_vectors)
         if state.best_validation is None or metric > state.best_validation:
             state.best_validation, state.best_iteration = metric, state.iteration
-            state.best_vectors = (user_vectors.clone(), item_vectors.clone())
+            state.best_parameters = {k: v.clone() for k, v in model.state_dict().items()}
             state.validations_since_best = 0
         else:
             state.validations_since_best += 1

@@ -1,0 +1,89 @@
+"""``densirank update``, and folding a history in from the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from densirank import Ranker, load
+from densirank.errors import InputError
+from densirank.options import (
+    DataArgument,
+    DataDirOption,
+    DeviceOption,
+    FormatOption,
+    ItemColumn,
+    ModelFolder,
+    OrderedOption,
+    TimestampColumn,
+    UserColumn,
+    WeightColumn,
+    err,
+    training_source,
+)
+from densirank.progress import ProgressBar
+from densirank.storage import prepare_folder
+
+HistoryOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ITEM,ITEM,…", help="Rank for somebody new, by the items they had (fold-in)."
+    ),
+]
+UnknownOption = Annotated[
+    str,
+    typer.Option(metavar="error|popular", help="What a user gets whom the model does not know."),
+]
+
+
+def update(
+    model: ModelFolder,
+    data: DataArgument,
+    out_dir: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the model.")],
+    iterations: Annotated[
+        int | None,
+        typer.Option(min=1, help="Training steps. Default: a fifth of those of the fit."),
+    ] = None,
+    ordered: OrderedOption = False,
+    user_column: UserColumn = None,
+    item_column: ItemColumn = None,
+    timestamp_column: TimestampColumn = None,
+    weight_column: WeightColumn = None,
+    format: FormatOption = None,
+    data_dir: DataDirOption = None,
+    device: DeviceOption = "auto",
+) -> None:
+    """Teach a model new interactions, new users and items included, without starting again."""
+    source = training_source(
+        data_dir,
+        user_column=user_column,
+        item_column=item_column,
+        timestamp_column=timestamp_column,
+        weight_column=weight_column,
+        format=format,
+        ordered=ordered,
+    )
+    ranker = load(model, device)
+    new = source.interactions(data, "train")
+    prepare_folder(out_dir)
+    with ProgressBar(err) as bar:
+        updated = ranker.update(new, iterations, callbacks=[bar])
+    updated.save(out_dir)
+    before, after = ranker.interactions_, updated.interactions_
+    err.print(
+        f"{len(after) - len(before):,} new pairs, {after.n_users - before.n_users:,} new users, "
+        f"{after.n_items - before.n_items:,} new items. Model written to {out_dir}."
+    )
+
+
+def folded_in(ranker: Ranker, history: str) -> Ranker:
+    """A ranker of the one person who had these items, separated by commas."""
+    items = [item.strip() for item in history.split(",") if item.strip()]
+    if not items:
+        raise InputError("--history takes item ids separated by commas")
+    folded = ranker.fold_in([(0, item) for item in items])
+    if folded.folded_in_.unknown_items:
+        err.print(f"{folded.folded_in_.unknown_items:,} items are unknown to the model.")
+    return folded

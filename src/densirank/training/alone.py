@@ -1,0 +1,105 @@
+"""A user's vector when the items' are known: a small problem of the user's own.
+
+No user's part of a risk depends on another user once the items' vectors are fixed. So people who
+were not there in training get the vector that training would have led them to, alone or many at a
+time, and who else is in the batch makes no difference.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from densirank.csr import Rows
+from densirank.risks.fused import Workspace, of_each_user
+from densirank.risks.positives import Positives
+
+STEPS = 12
+"""Evaluations of the risk for each user."""
+
+LONGEST = 1e3
+"""Bound of a step's length, in units of the first one, either way."""
+
+
+def least_own_risk(
+    risk: str,
+    item_vectors: Tensor,
+    histories: Rows,
+    *,
+    given: Tensor,
+    share: float,
+    l2: float,
+    max_norm: float | None,
+    steps: int = STEPS,
+) -> Tensor:
+    """x_u, (users, dim), with R̂_u(given_u + share · x_u) + λ/2 ‖x_u‖² at its least, ‖x_u‖ ≤ n̄.
+
+    R̂_u is the user's part of Eq. (pde-obj) with all items as candidates. Projected gradient steps
+    from x_u = 0, each user's of a length of their own (Barzilai & Borwein 1988); of the points
+    that were tried, the best is kept.
+    """
+    positives = Positives(histories.indptr, histories.columns, len(item_vectors), True)
+    workspace = Workspace()
+    x = torch.zeros_like(given)
+    best, least = x, x.new_full((len(x), 1), torch.inf)
+    first_length = 1 / (l2 + share**2 * _curvature(item_vectors))
+    length = torch.full_like(least, first_length)
+    before: tuple[Tensor, Tensor] | None = None
+    for _ in range(steps):
+        own_risk, slope = of_each_user(risk, given + share * x, item_vectors, positives, workspace)
+        value = own_risk.unsqueeze(1) + l2 / 2 * x.square().sum(dim=1, keepdim=True)
+        gradient = share * slope + l2 * x
+        best = torch.where(value < least, x, best)
+        least = torch.minimum(value, least)
+        if before is not None:
+            moved, turned = x - before[0], gradient - before[1]
+            length = _secant_length(moved, turned, first_length)
+        before = (x, gradient)
+        x = clipped(x - length * gradient, max_norm)
+    return best
+
+
+def least_squares(
+    item_vectors: Tensor, histories: Rows, *, observed: float, unobserved: float, l2: float
+) -> Tensor:
+    """e_u of least Σ c (r − f_u(i))² + λ ‖e_u‖², in closed form (Hu et al. 2008).
+
+    An observed pair has r = 1 and c = ``observed``, any other r = 0 and c = ``unobserved``.
+    """
+    identity = torch.eye(
+        item_vectors.shape[1], dtype=item_vectors.dtype, device=item_vectors.device
+    )
+    everything = unobserved * (item_vectors.T @ item_vectors) + l2 * identity
+    solved = item_vectors.new_zeros(len(histories), item_vectors.shape[1])
+    bounds = histories.indptr.tolist()
+    for user, (start, stop) in enumerate(pairwise(bounds)):
+        own = item_vectors[histories.columns[start:stop]]
+        matrix = everything + (observed - unobserved) * (own.T @ own)
+        solved[user] = torch.linalg.solve(matrix, observed * own.sum(dim=0))
+    return solved
+
+
+def clipped(vectors: Tensor, max_norm: float | None) -> Tensor:
+    """The vectors, those that are longer than ``max_norm`` shortened to it."""
+    if max_norm is None:
+        return vectors
+    norms: Tensor = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
+    return vectors * (max_norm / norms).clamp(max=1)
+
+
+def _curvature(item_vectors: Tensor) -> float:
+    """Of a density risk in its steepest direction where all scores are equal: 2 ‖Cov(e_i)‖."""
+    centred = item_vectors - item_vectors.mean(dim=0)
+    covariance = centred.T @ centred / len(item_vectors)
+    return 2 * float(torch.linalg.matrix_norm(covariance, 2))
+
+
+def _secant_length(moved: Tensor, turned: Tensor, usual: float) -> Tensor:
+    """‖Δx‖² / |Δx · Δg|, each user's; the usual length where neither moved."""
+    squares = moved.square().sum(dim=1, keepdim=True)
+    products = (moved * turned).sum(dim=1, keepdim=True).abs()
+    lengths = squares / products.clamp(min=torch.finfo(products.dtype).tiny)
+    lengths = lengths.clamp(usual / LONGEST, usual * LONGEST)
+    return torch.where(squares > 0, lengths, usual)

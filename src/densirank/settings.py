@@ -45,6 +45,7 @@ class SettingOverrides(TypedDict, total=False):
     user_exponent: float
     base_exponent: float
     candidate_correction: float
+    filter_recency: float
     inference_layers: int | None
     negatives: int
     dropout: float
@@ -101,6 +102,8 @@ class Settings:
     """β: the base density p0(i) ∝ popularity^β; 0: uniform, as in the paper."""
     candidate_correction: float = 0.0
     """κ: p0 is divided by (the chance to be a candidate)^κ; 1: importance weighting."""
+    filter_recency: float = 0.0
+    """δ of the user's items in the item–item filter."""
     inference_layers: int | None = None
     """Propagation layers of LightGCN once it is trained; None: as many as in training."""
     negatives: int = 5
@@ -126,7 +129,7 @@ class Settings:
         _check_number("learning_rate", self.learning_rate, above=0)
         _check_number("l2", self.l2, above=None)
         _check_number("decay", self.decay, above=None, at_most=1)
-        for key in ("filter_weight", *WEIGHTINGS):
+        for key in ("filter_weight", "filter_recency", *WEIGHTINGS):
             _check_number(key, getattr(self, key), above=None)
         if self.inference_layers is not None:
             _check_whole("inference_layers", self.inference_layers, at_least=0)
@@ -138,6 +141,11 @@ class Settings:
             _check_number("max_norm", self.max_norm, above=0)
         if self.candidates not in ("batch", "all"):
             _check_whole("candidates", self.candidates, at_least=1, otherwise="'batch', 'all' or ")
+
+    @property
+    def final_layers(self) -> int:
+        """Propagation layers once training is over."""
+        return self.layers if self.inference_layers is None else self.inference_layers
 
     def to_json(self) -> dict[str, Any]:
         """The settings as plain values, in the form :func:`parse_settings` reads."""
@@ -151,6 +159,7 @@ FLOATS = (
     "l2",
     "max_norm",
     "filter_weight",
+    "filter_recency",
     *WEIGHTINGS,
     "dropout",
     "unobserved_weight",

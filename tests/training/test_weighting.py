@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from densirank import Interactions
-from densirank.errors import InputError
 from densirank.settings import Settings
 from densirank.training.batches import BatchSampler
-from densirank.training.weighting import Weighting, recency_weights
+from densirank.training.weighting import Weighting
 
 CPU = torch.device("cpu")
 ROWS = [[3, 1, 0], [0, 2], [0], [1, 3, 2, 0]]
@@ -38,12 +37,6 @@ def test_recent_items_weigh_exponentially_more_and_a_users_weights_sum_to_one() 
         expected = np.exp(2 * places) / np.exp(2 * places).sum()
         np.testing.assert_allclose(weights[start : start + len(row)], expected, rtol=1e-6)
         start += len(row)
-
-
-def test_recency_without_an_order_is_refused() -> None:
-    with pytest.raises(InputError, match="order of time"):
-        recency_weights(_data(ordered=False), 1.0)
-    assert (recency_weights(_data(ordered=False), 0.0) == 1).all()
 
 
 def test_users_weigh_a_power_of_their_number_of_items_and_one_on_average() -> None:

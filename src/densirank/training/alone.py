@@ -15,6 +15,7 @@ from torch import Tensor
 from densirank.csr import Rows
 from densirank.risks.fused import Workspace, of_each_user
 from densirank.risks.positives import Positives
+from densirank.training.weighting import PLAIN, Weighting
 
 STEPS = 12
 """Evaluations of the risk for each user."""
@@ -27,6 +28,7 @@ def least_own_risk(
     risk: str,
     item_vectors: Tensor,
     histories: Rows,
+    weighting: Weighting = PLAIN,
     *,
     given: Tensor,
     share: float,
@@ -40,7 +42,14 @@ def least_own_risk(
     from x_u = 0, each user's of a length of their own (Barzilai & Borwein 1988); of the points
     that were tried, the best is kept.
     """
-    positives = Positives(histories.indptr, histories.columns, len(item_vectors), True)
+    positives = Positives(
+        histories.indptr,
+        histories.columns,
+        len(item_vectors),
+        True,
+        weights=weighting.pairs,
+        log_base=weighting.log_base,
+    )
     workspace = Workspace()
     x = torch.zeros_like(given)
     best, least = x, x.new_full((len(x), 1), torch.inf)

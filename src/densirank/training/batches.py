@@ -13,7 +13,7 @@ from densirank.csr import Rows
 from densirank.data.interactions import Interactions
 from densirank.risks.positives import Positives
 from densirank.settings import Candidates
-from densirank.training.weighting import Weighting
+from densirank.training.weighting import PLAIN, Weighting
 
 MODEL_STREAM = 1 << 31
 """How far the seeds of models are from those of risks, which count up from theirs; a generator on
@@ -62,10 +62,10 @@ class BatchSampler:
         candidates: Candidates,
         seed: int,
         device: torch.device,
-        weighting: Weighting | None = None,
+        weighting: Weighting = PLAIN,
     ) -> None:
         self._rows = Rows.of(data, device)
-        self._weighting = weighting or Weighting()
+        self._weighting = weighting
         self._active = (self._rows.counts > 0).nonzero().squeeze(1)
         self._size = min(users_per_batch, len(self._active))
         self._batches_per_epoch = len(self._active) // self._size

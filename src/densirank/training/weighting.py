@@ -22,7 +22,7 @@ from scipy.special import gammaln
 from torch import Tensor
 
 from densirank.data.interactions import Interactions
-from densirank.errors import InputError
+from densirank.data.recency import recency_weights
 from densirank.settings import Settings
 
 
@@ -43,25 +43,24 @@ class Weighting:
             _on(device, _log_base(data, settings)),
         )
 
-
-def recency_weights(data: Interactions, recency: float) -> NDArray[np.float64]:
-    """exp(δ · position) of every pair, divided by the user's mean, so that plain is all ones.
-
-    >>> data = Interactions.from_pairs([0, 0, 0], [5, 6, 7], ordered=True)
-    >>> recency_weights(data, 0.0).tolist()
-    [1.0, 1.0, 1.0]
-    """
-    if recency != 0 and not data.ordered:
-        raise InputError(
-            "recency needs interactions in order of time: give a timestamp column, or say that "
-            "they are in order ('ordered')"
+    @classmethod
+    def of_new_users(
+        cls,
+        histories: Interactions,
+        popularity: NDArray[np.int64],
+        settings: Settings,
+        device: torch.device,
+    ) -> Weighting:
+        """The weights of people who come after training, each alone with all items."""
+        return cls(
+            _on(device, _recent_pairs(histories, settings.recency if histories.ordered else 0.0)),
+            None,
+            _on(device, _centred(settings.base_exponent * np.log(np.maximum(popularity, 1)))),
         )
-    counts = data.user_counts
-    last = np.repeat(np.maximum(counts - 1, 1), counts)
-    raw = np.exp(recency * data.positions / last)
-    sums = np.bincount(data.users, weights=raw, minlength=data.n_users)
-    weights: NDArray[np.float64] = raw * np.repeat(counts / np.maximum(sums, 1e-300), counts)
-    return weights
+
+
+PLAIN = Weighting()
+"""The paper's: everything counts alike."""
 
 
 def _recent_pairs(data: Interactions, recency: float) -> NDArray[np.float64] | None:
@@ -85,10 +84,12 @@ def _log_base(data: Interactions, settings: Settings) -> NDArray[np.float64] | N
         active = int((data.user_counts > 0).sum())
         chance = _chance_in_batch(popularity, active, min(settings.users_per_batch, active))
         log_base = log_base - settings.candidate_correction * np.log(chance)
-    if not log_base.any():
-        return None
-    centred: NDArray[np.float64] = log_base - log_base.mean()
-    return centred
+    return _centred(log_base)
+
+
+def _centred(log_base: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Around zero, where exp is at ease; a uniform one is as good as none."""
+    return log_base - log_base.mean() if np.ptp(log_base) > 0 else None
 
 
 def _chance_in_batch(

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from densirank.data.interactions import Interactions
+from densirank.errors import InputError
 from densirank.evaluation.held_out import HeldOut
 from densirank.hardware import Hardware
 from densirank.methods import Method
@@ -18,11 +19,13 @@ from densirank.new_data.folding import ItemSide
 from densirank.ranking.item_filter import ItemFilter
 from densirank.ranking.scores import VectorScorer
 from densirank.risks import risk_for
-from densirank.settings import Settings
+from densirank.risks.fused import FORMS
+from densirank.settings import WEIGHTINGS, Settings
 from densirank.training.batches import BatchSampler
 from densirank.training.callbacks import Callback, Snapshots
 from densirank.training.checkpoint import Checkpoint
 from densirank.training.trainer import Outcome, Validate, train
+from densirank.training.weighting import Weighting
 
 VALIDATION_K = 20
 """Early stopping looks at nDCG at this depth."""
@@ -54,6 +57,7 @@ def fit_scorer(
     start: Callable[[Model], None] | None = None,
 ) -> Fitted:
     """A model of these interactions, trained; ``start`` says where from, if not from chance."""
+    _check_weightings(method, settings)
     generator = torch.Generator().manual_seed(seed)
     model = MODELS[method.model](data, settings, generator).prepare(hardware)
     if method.risk is None:
@@ -62,12 +66,21 @@ def fit_scorer(
         return Fitted(scorer, ItemSide(data.item_counts))
     if start is not None:
         start(model)
-    item_filter = ItemFilter.of(data, hardware.device) if settings.filter_weight > 0 else None
+    item_filter = None
+    if settings.filter_weight > 0:
+        item_filter = ItemFilter.of(data, hardware.device, settings.filter_recency)
     make_scorer = _scorer_with_filter(item_filter, settings.filter_weight)
     outcome = train(
         model,
         risk_for(hardware, method.risk, settings),
-        BatchSampler(data, settings.users_per_batch, settings.candidates, seed, hardware.device),
+        BatchSampler(
+            data,
+            settings.users_per_batch,
+            settings.candidates,
+            seed,
+            hardware.device,
+            Weighting.of(data, settings, hardware.device),
+        ),
         settings,
         hardware,
         None if held_out is None else _validator(data, held_out, make_scorer, hardware.device),
@@ -83,6 +96,15 @@ def fit_scorer(
         outcome.parameters,
         _training_record(outcome),
     )
+
+
+def _check_weightings(method: Method, settings: Settings) -> None:
+    """Refuse weights that a method's risk would not look at."""
+    asked = [key for key in WEIGHTINGS if getattr(settings, key) != 0]
+    if asked and method.risk not in FORMS:
+        raise InputError(
+            f"{asked[0]} is for the density risks ({', '.join(FORMS)}); {method.name} has none"
+        )
 
 
 def _scorer_with_filter(item_filter: ItemFilter | None, weight: float) -> MakeScorer:

@@ -20,6 +20,10 @@ RATES: Mapping[str, float] = {"adam": 0.05, "whitened": 0.2}
 """The step size that goes with an optimiser where none is given."""
 
 
+WEIGHTINGS = ("recency", "user_exponent", "base_exponent", "candidate_correction")
+"""What makes a density risk more general than the paper's."""
+
+
 class SettingOverrides(TypedDict, total=False):
     """The settings a caller may give; what is left out takes the method's default."""
 
@@ -37,6 +41,12 @@ class SettingOverrides(TypedDict, total=False):
     patience: int
     validate_every: int
     filter_weight: float
+    recency: float
+    user_exponent: float
+    base_exponent: float
+    candidate_correction: float
+    filter_recency: float
+    inference_layers: int | None
     negatives: int
     dropout: float
     unobserved_weight: float
@@ -84,6 +94,18 @@ class Settings:
     """Training steps between two validations."""
     filter_weight: float = 0.0
     """How much of the one-hop item–item filter is added to the scores; 0: none."""
+    recency: float = 0.0
+    """δ: a user's positives weigh exp(δ · position), from 0 (oldest) to 1 (newest)."""
+    user_exponent: float = 0.0
+    """γ: users weigh n_u^γ, n_u being how many items they have."""
+    base_exponent: float = 0.0
+    """β: the base density p0(i) ∝ popularity^β; 0: uniform, as in the paper."""
+    candidate_correction: float = 0.0
+    """κ: p0 is divided by (the chance to be a candidate)^κ; 1: importance weighting."""
+    filter_recency: float = 0.0
+    """δ of the user's items in the item–item filter."""
+    inference_layers: int | None = None
+    """Propagation layers of LightGCN once it is trained; None: as many as in training."""
     negatives: int = 5
     """Items that a pairwise risk draws for each user of a batch."""
     dropout: float = 0.0
@@ -107,7 +129,10 @@ class Settings:
         _check_number("learning_rate", self.learning_rate, above=0)
         _check_number("l2", self.l2, above=None)
         _check_number("decay", self.decay, above=None, at_most=1)
-        _check_number("filter_weight", self.filter_weight, above=None)
+        for key in ("filter_weight", "filter_recency", *WEIGHTINGS):
+            _check_number(key, getattr(self, key), above=None)
+        if self.inference_layers is not None:
+            _check_whole("inference_layers", self.inference_layers, at_least=0)
         _check_number("dropout", self.dropout, above=None, at_most=0.99)
         _check_number("unobserved_weight", self.unobserved_weight, above=0, at_most=1)
         _check_number("ratio_bound", self.ratio_bound, above=0)
@@ -116,6 +141,11 @@ class Settings:
             _check_number("max_norm", self.max_norm, above=0)
         if self.candidates not in ("batch", "all"):
             _check_whole("candidates", self.candidates, at_least=1, otherwise="'batch', 'all' or ")
+
+    @property
+    def final_layers(self) -> int:
+        """Propagation layers once training is over."""
+        return self.layers if self.inference_layers is None else self.inference_layers
 
     def to_json(self) -> dict[str, Any]:
         """The settings as plain values, in the form :func:`parse_settings` reads."""
@@ -129,6 +159,8 @@ FLOATS = (
     "l2",
     "max_norm",
     "filter_weight",
+    "filter_recency",
+    *WEIGHTINGS,
     "dropout",
     "unobserved_weight",
     "ratio_bound",
@@ -187,7 +219,7 @@ def parse_settings(texts: Mapping[str, object]) -> SettingOverrides:
 def _parse(key: str, value: object) -> Any:
     if not isinstance(value, str):
         return value
-    if key == "max_norm" and value.lower() == "none":
+    if key in ("max_norm", "inference_layers") and value.lower() == "none":
         return None
     if key == "optimiser" or (key == "candidates" and value in ("batch", "all")):
         return value

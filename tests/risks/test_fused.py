@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -38,6 +38,7 @@ class Case:
     users_per_block: int = 100
     saturated: bool = False  # the first user has had every candidate
     owned_share: float = 0.4
+    general: bool = False  # with weights and a base density
     seed: int = 0
 
     def vectors(self, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
@@ -56,7 +57,22 @@ class Case:
         if self.saturated:
             owned[0, : self.n_candidates] = True
         rows = Rows.of(densirank.read(sparse.csr_array(owned)), torch.device("cpu"))
-        return Positives(rows.indptr, rows.columns, self.n_candidates)
+        positives = Positives(rows.indptr, rows.columns, self.n_candidates)
+        return self._in_general(positives, random) if self.general else positives
+
+    def _in_general(self, positives: Positives, random: np.random.Generator) -> Positives:
+        """With weights of the positives and of the users, and with a base density."""
+        raw = torch.from_numpy(random.random(len(positives.columns)) + 0.1)
+        sums = torch.zeros(len(positives), dtype=raw.dtype)
+        sums.index_add_(0, positives.row_of_entry, raw)
+        return replace(
+            positives,
+            weights=raw / sums[positives.row_of_entry],
+            user_weights=torch.from_numpy(random.exponential(size=self.n_users) + 0.1),
+            log_base=torch.from_numpy(
+                random.normal(scale=2, size=self.n_candidates + self.n_outside)
+            ),
+        )
 
     @contextmanager
     def cut_into_blocks(self, dtype: torch.dtype = torch.float64) -> Iterator[None]:
@@ -75,6 +91,7 @@ cases = st.builds(
     norm=st.sampled_from([0.1, 1.0, 7.0, 8.0, 50.0]),  # 7² is below SAFE_SCORE, 8² above
     users_per_block=st.integers(1, 8),
     saturated=st.booleans(),
+    general=st.booleans(),
     seed=st.integers(0, 2**32 - 1),
 )
 

@@ -43,6 +43,7 @@ class Case:
     item_norm: float = 2.0
     owned_share: float = 0.2
     owned_by_first: int = 0  # so many candidates, the first ones
+    general: bool = False  # with weights and a base density
     seed: int = 0
 
     def vectors(self) -> tuple[Tensor, Tensor]:
@@ -65,7 +66,22 @@ class Case:
         owned[np.arange(self.n_users), random.integers(owned.shape[1], size=self.n_users)] = True
         owned[0, : self.owned_by_first] = True
         rows = Rows.of(densirank.read(sparse.csr_array(owned)), torch.device("cpu"))
-        return Positives(rows.indptr, rows.columns, self.n_candidates)
+        positives = Positives(rows.indptr, rows.columns, self.n_candidates)
+        return self._in_general(positives, random) if self.general else positives
+
+    def _in_general(self, positives: Positives, random: np.random.Generator) -> Positives:
+        """With weights of the positives and of the users, and with a base density."""
+        raw = torch.from_numpy(random.random(len(positives.columns)) + 0.1)
+        sums = torch.zeros(len(positives), dtype=raw.dtype)
+        sums.index_add_(0, positives.row_of_entry, raw)
+        return replace(
+            positives,
+            weights=raw / sums[positives.row_of_entry],
+            user_weights=torch.from_numpy(random.exponential(size=self.n_users) + 0.1),
+            log_base=torch.from_numpy(
+                random.normal(scale=2, size=self.n_candidates + self.n_outside)
+            ),
+        )
 
 
 CASES = {
@@ -85,6 +101,9 @@ CASES = {
     "short vectors": Case(user_norm=1e-3, item_norm=1e-3),
     "short and long vectors": Case(user_norm=1e-3, item_norm=30),
     "long vectors": Case(n_candidates=100, user_norm=30, item_norm=30),
+    "weights and a base density": Case(3, 150, n_outside=9, owned_share=0.1, general=True),
+    "weights, many users": Case(70, 20, dim=3, general=True),
+    "weights and nothing left": Case(2, 70, n_outside=2, owned_by_first=70, general=True),
 }
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
@@ -102,9 +121,12 @@ def _value_and_gradients(
     n_candidates = positives.n_candidates
     there = replace(
         positives,
-        indptr=positives.indptr.to(device),
-        columns=positives.columns.to(device),
         n_candidates=n_candidates.to(device) if isinstance(n_candidates, Tensor) else n_candidates,
+        **{
+            name: tensor.to(device)
+            for name in ("indptr", "columns", "weights", "user_weights", "log_base")
+            if (tensor := getattr(positives, name)) is not None
+        },
     )
     loss = risk(users, items, there)
     gradients = torch.autograd.grad(factor * loss, (users, items))
@@ -162,6 +184,7 @@ small_cases = st.builds(
     item_norm=st.sampled_from([0.01, 1.0, 5.0, 30.0]),
     owned_share=st.sampled_from([0.05, 0.5, 0.95]),
     owned_by_first=st.sampled_from([0, 1, 64, 200]),
+    general=st.booleans(),
     seed=st.integers(0, 2**32 - 1),
 )
 
@@ -241,18 +264,25 @@ def test_a_user_who_has_had_every_candidate_adds_only_the_positive_term() -> Non
 
 
 @both
+@pytest.mark.parametrize("general", [False, True])
 @pytest.mark.parametrize("n_unused", [1, 600])
 def test_what_pads_a_batch_changes_nothing_and_gets_no_gradient(
-    fast: Risk, reference: Risk, n_unused: int
+    fast: Risk, reference: Risk, n_unused: int, general: bool
 ) -> None:
-    case = Case(2, 70, n_outside=4)
+    case = Case(2, 70, n_outside=4, general=general)
     (users, items), positives = case.vectors(), case.positives()
     padded_items = torch.cat([items, torch.full((n_unused, case.dim), 50.0, dtype=items.dtype)])
-    padded = Positives(
-        positives.indptr,
-        torch.cat([positives.columns, torch.arange(20)]),  # items that have a use: not to be read
-        torch.tensor(case.n_candidates, dtype=torch.int32),
+    padded = replace(
+        positives,
+        columns=torch.cat([positives.columns, torch.arange(20)]),  # have a use: not to be read
+        n_candidates=torch.tensor(case.n_candidates, dtype=torch.int32),
     )
+    if positives.weights is not None and positives.log_base is not None:
+        padded = replace(
+            padded,
+            weights=torch.cat([positives.weights, torch.full((20,), 9.0)]),
+            log_base=torch.cat([positives.log_base, torch.full((n_unused,), 9.0)]),
+        )
     value, of_users, of_items = _by_kernels(fast, (users, padded_items), padded)
     expected = _value_and_gradients(reference, (users, items), positives)
     _assert_close((value, of_users, of_items[: len(items)]), expected)

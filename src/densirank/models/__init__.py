@@ -28,10 +28,10 @@ def _mf(data: Interactions, settings: Settings, generator: torch.Generator) -> M
 MODELS: Mapping[str, ModelBuilder] = {
     "mf": _mf,
     "lightgcn": lambda data, settings, generator: LightGCN(
-        data, settings.layers, settings.dim, generator
+        data, settings.layers, settings.dim, generator, final_layers=settings.inference_layers
     ),
     "lightgcn-loops": lambda data, settings, generator: LightGCN(
-        data, settings.layers, settings.dim, generator, self_loops=True
+        data, settings.layers, settings.dim, generator, True, settings.inference_layers
     ),
     "ngcf": lambda data, settings, generator: NGCF(
         data, settings.layers, settings.dim, settings.dropout, generator

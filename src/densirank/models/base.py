@@ -27,6 +27,10 @@ class Model(nn.Module):
         """(user vectors, item vectors), each (count, dim), as functions of the parameters."""
         raise NotImplementedError
 
+    def final_vectors(self) -> tuple[Tensor, Tensor]:
+        """The vectors to rank with, where they are not those that training looks at."""
+        return self.vectors()
+
     def batch_vectors(self, users: Tensor, items: Tensor, seed: int) -> tuple[Tensor, Tensor]:
         """The vectors of a batch while training; a model with chance in it draws from ``seed``."""
         user_vectors, item_vectors = self.vectors()

@@ -111,8 +111,10 @@ class LightGCN(Factorisation):
         dim: int,
         generator: torch.Generator,
         self_loops: bool = False,
+        final_layers: int | None = None,
     ) -> None:
         super().__init__(data.n_users, data.n_items, dim, generator)
+        self.final_layers = layers if final_layers is None else final_layers
         self.propagation: Propagation | NeighbourSums = Propagation(
             data, layers, self_loops=self_loops
         )
@@ -134,19 +136,26 @@ class LightGCN(Factorisation):
     def vectors(self) -> tuple[Tensor, Tensor]:
         return self_adjoint(self.propagation, self.user_table, self.item_table)
 
+    def final_vectors(self) -> tuple[Tensor, Tensor]:
+        return self._propagated(self.final_layers)
+
     def messages(self) -> Tensor | None:
         """n_i^-½ s_i / (K + 1), for e_u = (x_u + Σ s_i / √(n_u n_i)) / (K + 1).
 
         s is what Horner's rule has before its last layer, and K times what P of K − 1 layers makes.
         With self-loops a user also hears what they said themselves, which is no part of this.
         """
-        layers = self.propagation.layers
+        layers = self.final_layers
         if layers == 0:
             return torch.zeros_like(self.item_table)
-        before = copy(self.propagation)
-        before.layers = layers - 1
-        _, items = before(self.user_table, self.item_table)
+        _, items = self._propagated(layers - 1)
         return items * self.get_buffer("item_scale").unsqueeze(1) * (layers / (layers + 1))
+
+    def _propagated(self, layers: int) -> tuple[Tensor, Tensor]:
+        """P of another depth, applied to the trainable vectors."""
+        operator = copy(self.propagation)
+        operator.layers = layers
+        return operator(self.user_table, self.item_table)
 
 
 class _SelfAdjoint(torch.autograd.Function):

@@ -25,6 +25,7 @@ from densirank.risks.fused import FORMS
 from densirank.settings import Settings
 from densirank.sparse_products import Matrix, best_entries, by_row_blocks
 from densirank.training.alone import least_own_risk, least_squares
+from densirank.training.weighting import Weighting
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def _in_the_graph(trained: Trained, histories: Interactions) -> NewUsers:
     said = torch.zeros_like(trained.items.messages[:1]).repeat(len(rows), 1)
     said.index_add_(0, rows.row_of_entry, trained.items.messages[rows.columns])
     said *= degrees.clamp(min=1).to(said.dtype).rsqrt().unsqueeze(1)
-    share = 1 / (trained.settings.layers + 1)
+    share = 1 / (trained.settings.final_layers + 1)
     own = _least_own_risk(trained, histories, said, share)
     return NewUsers(said + share * own, own)
 
@@ -115,10 +116,12 @@ def _least_own_risk(
 ) -> Tensor:
     """By the method's own risk where it is a density's; by WD, close to all that rank pairs."""
     risk, settings = trained.method.risk, trained.settings
+    weighting = Weighting.of_new_users(histories, trained.items.counts, settings, given.device)
     return least_own_risk(
         risk if risk in FORMS else "wd",
         trained.scorer.item_vectors,
         Rows.of(histories, given.device),
+        weighting,
         given=given,
         share=share,
         l2=settings.l2,
@@ -193,5 +196,6 @@ def _filtered(trained: Trained, histories: Interactions, vectors: Tensor) -> Spa
         return None
     if trained.items.near is None:
         raise InputError(NOT_KEPT.format("the item–item filter"))
-    beside = ItemFilter.for_histories(histories, trained.items.near, scorer.device)
+    recency = trained.settings.filter_recency if histories.ordered else 0.0
+    beside = ItemFilter.for_histories(histories, trained.items.near, scorer.device, recency)
     return beside.beside(vectors, scorer.item_vectors, weight)

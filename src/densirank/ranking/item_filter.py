@@ -17,6 +17,7 @@ from torch import Tensor
 
 from densirank.csr import KEPT, SparsePart
 from densirank.data.interactions import Interactions
+from densirank.data.recency import recency_weights
 from densirank.sparse_products import Matrix, best_entries, by_row_blocks
 
 NEIGHBOURS = 200
@@ -31,18 +32,21 @@ class ItemFilter:
     near: Matrix  # R̂ᵀR̂, (items, items), as far as items keep it: it says the scores of anybody
 
     @classmethod
-    def of(cls, data: Interactions, device: torch.device) -> ItemFilter:
-        """The filter of some interactions, for the people in them."""
+    def of(cls, data: Interactions, device: torch.device, recency: float = 0.0) -> ItemFilter:
+        """The filter of some interactions, for the people in them; recent items may count more."""
         normalised = _normalised(data)
         near = by_row_blocks(
             normalised.T.tocsr(), normalised, lambda _, block: best_entries(block, NEIGHBOURS)
         )
-        return cls.for_histories(data, near, device)
+        return cls.for_histories(data, near, device, recency)
 
     @classmethod
-    def for_histories(cls, data: Interactions, near: Matrix, device: torch.device) -> ItemFilter:
+    def for_histories(
+        cls, data: Interactions, near: Matrix, device: torch.device, recency: float = 0.0
+    ) -> ItemFilter:
         """The filter for people who had no part in making it, by what they had."""
         had = data.matrix()
+        had.data = recency_weights(data, recency).astype(np.float32)
         best = by_row_blocks(
             had, near, lambda users, block: _best_standardised(block, barred=had[users])
         )

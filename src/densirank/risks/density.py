@@ -18,8 +18,9 @@ def pde_risk(user_vectors: Tensor, item_vectors: Tensor, positives: Positives) -
     A(f_u), which neither could be without, cancels.
     """
     scores = user_vectors @ item_vectors[: positives.n_candidates].T  # (users, candidates)
-    expected = (torch.softmax(scores, dim=1) * scores).sum(dim=1)
-    return (expected - positives.mean(positives.scores(user_vectors, item_vectors))).mean()
+    expected = (torch.softmax(scores + _log_base(positives), dim=1) * scores).sum(dim=1)
+    own = positives.mean(positives.scores(user_vectors, item_vectors))
+    return positives.user_mean(expected - own)
 
 
 def wd_risk(user_vectors: Tensor, item_vectors: Tensor, positives: Positives) -> Tensor:
@@ -30,17 +31,19 @@ def wd_risk(user_vectors: Tensor, item_vectors: Tensor, positives: Positives) ->
     scores = user_vectors @ item_vectors[: positives.n_candidates].T  # (users, candidates)
     observed = _observed(positives, scores)
     empty = observed.all(dim=1, keepdim=True)
-    unobserved_scores = scores.masked_fill(observed & ~empty, -torch.inf)
-    density = torch.softmax(unobserved_scores, dim=1).masked_fill(observed, 0)
+    logits = (scores + _log_base(positives)).masked_fill(observed & ~empty, -torch.inf)
+    density = torch.softmax(logits, dim=1).masked_fill(observed, 0)
     expected = (density * scores).sum(dim=1)
-    return (expected - positives.mean(positives.scores(user_vectors, item_vectors))).mean()
+    own = positives.mean(positives.scores(user_vectors, item_vectors))
+    return positives.user_mean(expected - own)
 
 
 def mle_risk(user_vectors: Tensor, item_vectors: Tensor, positives: Positives) -> Tensor:
-    """Plain softmax maximum likelihood, without the KLD penalty: −Ê₊[f] + log Σ_{I_B} exp f."""
+    """Plain softmax maximum likelihood, without the KLD penalty: −Ê₊[f] + log Σ_{I_B} p0 exp f."""
     scores = user_vectors @ item_vectors[: positives.n_candidates].T  # (users, candidates)
-    log_partition = torch.logsumexp(scores, dim=1)
-    return (log_partition - positives.mean(positives.scores(user_vectors, item_vectors))).mean()
+    log_partition = torch.logsumexp(scores + _log_base(positives), dim=1)
+    own = positives.mean(positives.scores(user_vectors, item_vectors))
+    return positives.user_mean(log_partition - own)
 
 
 def multinomial_risk(user_vectors: Tensor, item_vectors: Tensor, positives: Positives) -> Tensor:
@@ -49,6 +52,11 @@ def multinomial_risk(user_vectors: Tensor, item_vectors: Tensor, positives: Posi
     log_partition = torch.logsumexp(scores, dim=1)
     own = positives.mean(positives.scores(user_vectors, item_vectors))
     return (positives.counts * (log_partition - own)).mean()
+
+
+def _log_base(positives: Positives) -> Tensor | float:
+    """log p0 of the candidates, up to a constant, which no risk sees."""
+    return 0.0 if positives.log_base is None else positives.log_base[: positives.n_candidates]
 
 
 def _observed(positives: Positives, scores: Tensor) -> Tensor:

@@ -88,19 +88,20 @@ def of_each_user(
     penalised, over_unobserved = FORMS[risk]
     averaging = positives.averaging(len(item_vectors), user_vectors.dtype)
     mean_positives = averaging @ item_vectors  # (users, dim)
-    gradient = -mean_positives / len(positives)
+    gradient = -mean_positives
     second_terms = _second_term(
         user_vectors,
         item_vectors[: positives.n_candidates],
         positives,
         gradient,
         None,
+        gradient.new_ones(len(positives), 1),
         workspace,
         penalised=penalised,
         over_unobserved=over_unobserved,
     )
     own = second_terms - (user_vectors * mean_positives).sum(dim=1)
-    return own, gradient * len(positives)
+    return own, gradient
 
 
 def _apply(
@@ -116,20 +117,21 @@ def _apply(
     def compute(users: Tensor, items: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         averaging = positives.averaging(len(items), users.dtype)
         mean_positives = averaging @ items  # (users, dim)
-        share = 1.0 / len(positives)
+        share = _shares_of_users(positives, users.dtype)
         user_gradient = -share * mean_positives
-        item_gradient = -share * (averaging.t() @ users)
+        item_gradient = -(averaging.t() @ (share * users))
         second_terms = _second_term(
             users,
             items[: positives.n_candidates],
             positives,
             user_gradient,
             item_gradient[: positives.n_candidates],
+            share,
             memory,
             penalised=penalised,
             over_unobserved=over_unobserved,
         )
-        loss = (second_terms - (users * mean_positives).sum(dim=1)).mean()
+        loss = positives.user_mean(second_terms - (users * mean_positives).sum(dim=1))
         return loss, user_gradient, item_gradient
 
     return differentiable(compute, user_vectors, item_vectors)
@@ -141,17 +143,24 @@ def _second_term(
     positives: Positives,
     user_gradient: Tensor,
     candidate_gradient: Tensor | None,
+    share: Tensor,
     workspace: Workspace,
     *,
     penalised: bool,
     over_unobserved: bool,
 ) -> Tensor:
-    """E_p[f] (penalised) or A(f) of each user; adds the gradient of their mean in place."""
+    """E_p[f] (penalised) or A(f) of each user; adds the gradient of their mean in place.
+
+    ``share`` is what each user counts in that mean, (users, 1).
+    """
     n_users, n_candidates = len(users), len(candidates)
     block_rows = _rows_per_block(n_users, n_candidates, users)
     scores_of_block, density_of_block = workspace.blocks(block_rows, n_candidates, users)
     terms = users.new_empty(n_users, 1)
-    shifted = _needs_shift(users, candidates)
+    base = None
+    if positives.log_base is not None:
+        base = positives.log_base[:n_candidates].to(users.dtype)
+    shifted = _needs_shift(users, candidates, base)
     observed = _Observed(positives, block_rows) if over_unobserved else None
 
     for start in range(0, n_users, block_rows):
@@ -164,7 +173,10 @@ def _second_term(
         top = scores.amax(dim=1, keepdim=True) if shifted else scores.new_zeros(())
         if shifted:
             scores.sub_(top)
-        torch.exp(scores, out=density)
+        if base is None:
+            torch.exp(scores, out=density)
+        else:
+            torch.add(scores, base, out=density).exp_()
         partition = density.sum(dim=1, keepdim=True)
         if observed is not None:  # nothing unobserved left: an infinite partition, no density
             partition.masked_fill_(observed.everything[block], torch.inf)
@@ -177,7 +189,7 @@ def _second_term(
         else:
             slope = density
             terms[block] = partition.log() + top
-        scale = 1 / (partition * n_users)
+        scale = share[block] / partition
         user_gradient[block].addcmul_(slope @ candidates, scale)
         if candidate_gradient is not None:
             candidate_gradient.addmm_(slope.T, users[block] * scale)
@@ -214,7 +226,15 @@ def _rows_per_block(n_users: int, n_candidates: int, like: Tensor) -> int:
     return max(1, min(n_users, BLOCK_BYTES[like.device.type] // row_bytes))
 
 
-def _needs_shift(users: Tensor, candidates: Tensor) -> bool:
+def _shares_of_users(positives: Positives, dtype: torch.dtype) -> Tensor:
+    """What each user counts in the mean over users, (users, 1)."""
+    weights = positives.user_weights
+    if weights is None:
+        weights = positives.indptr.new_ones(len(positives))
+    return (weights.to(dtype) / len(positives)).unsqueeze(1)
+
+
+def _needs_shift(users: Tensor, candidates: Tensor, base: Tensor | None) -> bool:
     """Whether exp could leave the number range, by Cauchy–Schwarz: |f| ≤ max‖e_u‖ · max‖e_i‖.
 
     Norm clipping keeps scores small, which saves the CPU two passes over every block. A GPU
@@ -223,6 +243,8 @@ def _needs_shift(users: Tensor, candidates: Tensor) -> bool:
     if users.device.type != "cpu":
         return True
     bound = _largest_norm(users) * _largest_norm(candidates)
+    if base is not None:
+        bound = bound + base.abs().max()
     return not float(bound) <= SAFE_SCORE
 
 

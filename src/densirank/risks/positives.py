@@ -28,6 +28,9 @@ class Positives(Rows):
     all_are_candidates: bool = False  # promised by who knows, so that a GPU need not be asked
     seed: int = 0  # of what a risk draws
     batch_columns: Tensor | None = None  # of the whole batch, where this is a part of one
+    weights: Tensor | None = None  # (entries,) of Ê₊, a user's summing to one; None: all alike
+    user_weights: Tensor | None = None  # (users,) in E_u, one on average; None: all alike
+    log_base: Tensor | None = None  # (items,) log p0 of the item rows; None: uniform
 
     def some(self, start: int, stop: int) -> Positives:
         """Those of the users ``start`` to ``stop``, for a risk that takes a batch in parts."""
@@ -39,6 +42,9 @@ class Positives(Rows):
             self.all_are_candidates,
             self.seed + start,
             self.everybodys,
+            None if self.weights is None else self.weights[first:last],
+            None if self.user_weights is None else self.user_weights[start:stop],
+            self.log_base,
         )
 
     @property
@@ -70,11 +76,22 @@ class Positives(Rows):
         """Ê₊ of values of the entries, (users,); with weights, normalised by their sum."""
         zeros = values.new_zeros(len(self))
         if weights is None:
-            return zeros.index_add(0, self.row_of_entry, values) / self.counts
+            return zeros.index_add(0, self.row_of_entry, self.shares(values.dtype) * values)
         sums = zeros.index_add(0, self.row_of_entry, weights * values)
         return sums / zeros.index_add(0, self.row_of_entry, weights)
 
+    def shares(self, dtype: torch.dtype) -> Tensor:
+        """What each positive counts in Ê₊, (entries,): 1 / |I_u⁺| unless they have weights."""
+        if self.weights is not None:
+            return self.weights.to(dtype)
+        return self.counts.to(dtype).reciprocal()[self.row_of_entry]
+
     def averaging(self, n_items: int, dtype: torch.dtype) -> Tensor:
-        """The sparse (users, items) matrix that takes Ê₊: 1 / |I_u⁺| at each positive."""
-        share = self.counts.to(dtype).reciprocal()[self.row_of_entry]
-        return sparse_matrix(self.indptr, self.columns, share, (len(self), n_items))
+        """The sparse (users, items) matrix that takes Ê₊: each positive's share."""
+        return sparse_matrix(self.indptr, self.columns, self.shares(dtype), (len(self), n_items))
+
+    def user_mean(self, values: Tensor) -> Tensor:
+        """E_u of values of the users: their mean, weighted where users have weights."""
+        if self.user_weights is None:
+            return values.mean()
+        return (self.user_weights.to(values.dtype) * values).mean()

@@ -11,6 +11,10 @@ Vectors are rounded to float16 for the products: its ten bits of fraction are ei
 than bfloat16's, and its narrow range is no danger here, because weights are bounded: w ≤ 1,
 −1/e ≤ wx ≤ 0, and p (1 + f − E) ≤ 1 + log(candidates). They are scaled up before they are rounded,
 so that small ones keep their bits.
+
+With a base density w = exp(f + log p0 − peak), peak being the highest of f + log p0; the bounds of
+wx then widen by the spread of log p0. Where positives have weights a bit is not enough: the item
+pass leaves them out, and a pass over the positives in the order of their items puts them in.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ import triton.language as tl
 from torch import Tensor
 
 from densirank.risks.gradient import differentiable
+from densirank.risks.positive_gradients import subtract_positives
 from densirank.risks.positives import Positives
 
 WORD = 64
@@ -68,7 +73,7 @@ def _apply(
 ) -> Tensor:
     def compute(users: Tensor, items: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         terms, *gradients = _risk_and_gradients(users, items, positives, penalised, over_unobserved)
-        return terms.mean(), gradients[0], gradients[1]
+        return positives.user_mean(terms), gradients[0], gradients[1]
 
     return differentiable(compute, user_vectors, item_vectors)
 
@@ -89,6 +94,16 @@ def _risk_and_gradients(
     width = max(16, triton.next_power_of_2(dim))
     kind = {"PENALISED": penalised, "OVER_UNOBSERVED": over_unobserved}
     shape = {"DIM": dim, "WIDTH": width, "WORD": WORD}
+    based, weighted = positives.log_base is not None, positives.weights is not None
+    nothing = user_vectors.new_empty(0)
+    log2_base, weights, user_shares = nothing, nothing, nothing
+    if positives.log_base is not None:
+        log2_base = positives.log_base.float() * LOG2_E.value
+    if positives.weights is not None:
+        weights = positives.weights.float()
+    if positives.user_weights is not None:
+        largest = positives.user_weights.max().float()
+        user_shares = positives.user_weights.float() / largest  # at most 1, for float16's sake
     launch = {"num_warps": 4 if width <= 64 else 8, "num_stages": 3 if width <= 128 else 2}
 
     # Bits: word w of user u (item i) has the own items (users) 64 w … 64 w + 63.
@@ -98,8 +113,9 @@ def _risk_and_gradients(
     own_users = torch.zeros(user_words, n_items, dtype=torch.int64, device=device)
     mean_positives = torch.empty_like(user_vectors)
     _read_positives[(n_users,)](
-        positives.indptr, positives.columns, item_vectors, own_items, own_users, mean_positives,
-        n_users, n_items, **shape, OVER_UNOBSERVED=over_unobserved, CHUNK=16, num_warps=2,
+        positives.indptr, positives.columns, weights, item_vectors, own_items, own_users,
+        mean_positives, n_users, n_items,
+        **shape, OVER_UNOBSERVED=over_unobserved, WEIGHTED=weighted, CHUNK=16, num_warps=2,
     )  # fmt: skip
 
     user_blocks = triton.cdiv(n_users, ROWS)
@@ -107,32 +123,39 @@ def _risk_and_gradients(
     sums = users.new_empty(3, splits, n_users, dtype=torch.float32)
     vector_sums = users.new_empty(1 + penalised, splits, n_users, dim, dtype=torch.float32)
     _user_pass[(user_blocks, splits)](
-        users, items, own_items, n_candidates, sums, vector_sums,
+        users, items, own_items, log2_base, n_candidates, sums, vector_sums,
         n_users, triton.cdiv(item_words, splits), splits,
-        **shape, **kind, USERS=ROWS, **launch,
+        **shape, **kind, BASED=based, USERS=ROWS, **launch,
     )  # fmt: skip
 
     terms = users.new_empty(n_users, dtype=torch.float32)
-    statistics = users.new_empty(3, n_users, dtype=torch.float32)
+    statistics = users.new_empty(4, n_users, dtype=torch.float32)
     user_gradient = torch.empty_like(user_vectors)
     _combine[(n_users,)](
-        user_vectors, mean_positives, positives.indptr, sums, vector_sums, terms, statistics,
-        user_gradient, n_users, splits, DIM=dim, WIDTH=width, PENALISED=penalised, num_warps=1,
+        user_vectors, mean_positives, positives.indptr, user_shares, sums, vector_sums, terms,
+        statistics, user_gradient, n_users, splits, DIM=dim, WIDTH=width, PENALISED=penalised,
+        WEIGHTED=weighted, USERS_WEIGHTED=positives.user_weights is not None, num_warps=1,
     )  # fmt: skip
 
     item_gradient = torch.empty_like(item_vectors)
     _item_pass[(triton.cdiv(n_items, ROWS),)](
-        users, items, own_users, n_candidates, statistics, item_gradient, n_users, n_items,
-        **shape, **kind, ITEMS=ROWS, **launch,
+        users, items, own_users, log2_base, n_candidates, statistics, item_gradient,
+        n_users, n_items, **shape, **kind, BASED=based,
+        USERS_WEIGHTED=positives.user_weights is not None, ITEMS=ROWS, **launch,
     )  # fmt: skip
+    if weighted:
+        subtract_positives(positives, user_vectors, weights, statistics[3], item_gradient)
+    if positives.user_weights is not None:
+        user_gradient *= largest
+        item_gradient *= largest
     return terms, user_gradient, item_gradient
 
 
 @triton.jit
 def _read_positives(
-    indptr, columns, items, own_items, own_users, means,
+    indptr, columns, weights, items, own_items, own_users, means,
     n_users, n_items, DIM: tl.constexpr, WIDTH: tl.constexpr, WORD: tl.constexpr,
-    OVER_UNOBSERVED: tl.constexpr, CHUNK: tl.constexpr,
+    OVER_UNOBSERVED: tl.constexpr, WEIGHTED: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
     """One user: set the bits of the own positives, and average their vectors."""
     user = tl.program_id(0).to(tl.int64)
@@ -149,12 +172,17 @@ def _read_positives(
         if OVER_UNOBSERVED:
             items_word = own_items + (rows // WORD) * n_users + user
             tl.atomic_or(items_word, one << (rows % WORD), mask=there, sem="relaxed")
-        total += tl.load(
+        vectors = tl.load(
             items + rows[:, None] * DIM + along[None, :],
             mask=there[:, None] & (along < DIM)[None, :],
             other=0.0,
         )
-    mean = tl.sum(total, 0) / (stop - start)
+        if WEIGHTED:
+            vectors *= tl.load(weights + entries, mask=there, other=0.0)[:, None]
+        total += vectors
+    mean = tl.sum(total, 0)
+    if not WEIGHTED:
+        mean = mean / (stop - start)
     tl.store(means + user * DIM + along, mean, mask=along < DIM)
 
 
@@ -168,10 +196,11 @@ def _bits(words, inside):
 
 @triton.jit
 def _user_pass(
-    users, items, own_items, n_candidates, sums, vector_sums,
+    users, items, own_items, log2_base, n_candidates, sums, vector_sums,
     n_users, words_per_split, splits,
     DIM: tl.constexpr, WIDTH: tl.constexpr, WORD: tl.constexpr,
-    PENALISED: tl.constexpr, OVER_UNOBSERVED: tl.constexpr, USERS: tl.constexpr,
+    PENALISED: tl.constexpr, OVER_UNOBSERVED: tl.constexpr, BASED: tl.constexpr,
+    USERS: tl.constexpr,
 ):  # fmt: skip
     """A block of users against a split of the candidates: peak, Σw, Σwx, Σw e, Σwx e."""
     split = tl.program_id(1)
@@ -202,11 +231,15 @@ def _user_pass(
             place = tl.cast(word, tl.int64) * n_users + rows
             words = tl.load(own_items + place, mask=rows < n_users, other=0)
             scores = tl.where(_bits(words, inside) == 0, scores, MASKED)
-        new_peak = tl.maximum(peak, tl.max(scores, 1))
+        logits = scores
+        if BASED:
+            base = tl.load(log2_base + columns, mask=columns < count, other=0.0)
+            logits = scores + base[None, :]
+        new_peak = tl.maximum(peak, tl.max(logits, 1))
         fall = peak - new_peak
         shrink = tl.exp2(fall)
         x = scores - new_peak[:, None]
-        w = tl.exp2(x + LOG2_SCALE)
+        w = tl.exp2(logits - new_peak[:, None] + LOG2_SCALE)
         if PENALISED:
             wx = w * x
             weighted = shrink * (weighted + fall * weight) + tl.sum(wx, 1)
@@ -229,9 +262,10 @@ def _user_pass(
 
 @triton.jit
 def _combine(
-    user_vectors, mean_positives, indptr, sums, vector_sums, terms, statistics,
+    user_vectors, mean_positives, indptr, user_weights, sums, vector_sums, terms, statistics,
     user_gradient, n_users, splits,
     DIM: tl.constexpr, WIDTH: tl.constexpr, PENALISED: tl.constexpr,
+    WEIGHTED: tl.constexpr, USERS_WEIGHTED: tl.constexpr,
 ):  # fmt: skip
     """One user: the splits' sums brought together into the term of the risk and its gradient."""
     user = tl.program_id(0).to(tl.int64)
@@ -275,19 +309,26 @@ def _combine(
         gradient = centre / partition
     second_term = tl.where(none_left, 0.0, second_term)
     tl.store(terms + user, second_term - tl.sum(vector * mean_positive, 0))
-    gradient = (gradient - mean_positive) / n_users
+    user_weight = 1.0
+    if USERS_WEIGHTED:
+        user_weight = tl.load(user_weights + user)
+    gradient = (gradient - mean_positive) * (user_weight / n_users)
     tl.store(user_gradient + user * DIM + along, gradient, mask=there)
-    n_positives = tl.load(indptr + user + 1) - tl.load(indptr + user)
+    positive_share = 0.0  # of an own positive in the item pass
+    if not WEIGHTED:
+        positive_share = SCALE / (tl.load(indptr + user + 1) - tl.load(indptr + user))
     tl.store(statistics + user, -(log2_partition - LOG2_SCALE))
     tl.store(statistics + n_users + user, 1.0 - second_term)
-    tl.store(statistics + 2 * n_users + user, 1.0 / n_positives * SCALE)
+    tl.store(statistics + 2 * n_users + user, positive_share)
+    tl.store(statistics + 3 * n_users + user, user_weight / n_users)
 
 
 @triton.jit
 def _item_pass(
-    users, items, own_users, n_candidates, statistics, item_gradient, n_users, n_items,
+    users, items, own_users, log2_base, n_candidates, statistics, item_gradient, n_users, n_items,
     DIM: tl.constexpr, WIDTH: tl.constexpr, WORD: tl.constexpr,
-    PENALISED: tl.constexpr, OVER_UNOBSERVED: tl.constexpr, ITEMS: tl.constexpr,
+    PENALISED: tl.constexpr, OVER_UNOBSERVED: tl.constexpr, BASED: tl.constexpr,
+    USERS_WEIGHTED: tl.constexpr, ITEMS: tl.constexpr,
 ):  # fmt: skip
     """A block of items against all users: Σ_u (∂risk_u/∂f_u(i)) e_u, positives included."""
     inside = tl.arange(0, WORD)
@@ -297,6 +338,8 @@ def _item_pass(
     within = rows.to(tl.int64)[:, None] * DIM + along[None, :]
     item_tile = tl.load(items + within, mask=some_items, other=0.0)
     candidate = rows < tl.load(n_candidates)
+    if BASED:
+        base = tl.load(log2_base + rows, mask=candidate, other=0.0)
     gradient = tl.zeros([ITEMS, WIDTH], tl.float32)
     for word in range(tl.cdiv(n_users, WORD)):
         columns = word * WORD + inside
@@ -310,7 +353,10 @@ def _item_pass(
         scores = tl.dot(item_tile, tl.trans(user_tile)) * LOG2_E  # (items, users)
         scores = tl.where(candidate[:, None], scores, MASKED)
         minus_log = tl.load(statistics + columns, mask=there, other=float("-inf"))
-        slope = tl.exp2(scores + minus_log[None, :])
+        logits = scores
+        if BASED:
+            logits = scores + base[:, None]
+        slope = tl.exp2(logits + minus_log[None, :])
         if PENALISED:
             constant = tl.load(statistics + n_users + columns, mask=there, other=0.0)
             slope = slope * (scores / LOG2_E + constant[None, :])
@@ -321,6 +367,9 @@ def _item_pass(
             slope = tl.where(own, -share[None, :], slope)
         else:
             slope = tl.where(own, slope - share[None, :], slope)
+        if USERS_WEIGHTED:
+            user_share = tl.load(statistics + 3 * n_users + columns, mask=there, other=0.0)
+            slope = slope * (user_share * n_users)[None, :]
         gradient = tl.dot(slope.to(tl.float16), user_tile, gradient)
     gradient = gradient / SCALE / n_users
     tl.store(item_gradient + within, gradient, mask=some_items)

@@ -7,6 +7,7 @@ time, and who else is in the batch makes no difference.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor
 from densirank.csr import Rows
 from densirank.risks.fused import Workspace, of_each_user
 from densirank.risks.positives import Positives
+from densirank.training.weighting import PLAIN, Weighting
 
 STEPS = 10
 """Evaluations of the risk for each user: on Gowalla, later ones move a vector by a thousandth."""
@@ -33,6 +35,7 @@ def least_own_risk(
     risk: str,
     item_vectors: Tensor,
     histories: Rows,
+    weighting: Weighting = PLAIN,
     *,
     given: Tensor,
     share: float,
@@ -48,6 +51,8 @@ def least_own_risk(
     """
     items, positives = _arranged(histories, len(item_vectors))
     item_vectors = item_vectors[items]
+    log_base = None if weighting.log_base is None else weighting.log_base[items]
+    positives = replace(positives, weights=weighting.pairs, log_base=log_base)
     workspace = Workspace()
     x = torch.zeros_like(given)
     best, least = x, x.new_full((len(x), 1), torch.inf)

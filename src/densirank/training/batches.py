@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +13,7 @@ from densirank.csr import Rows
 from densirank.data.interactions import Interactions
 from densirank.risks.positives import Positives
 from densirank.settings import Candidates
+from densirank.training.weighting import PLAIN, Weighting
 
 MODEL_STREAM = 1 << 31
 """How far the seeds of models are from those of risks, which count up from theirs; a generator on
@@ -61,8 +62,10 @@ class BatchSampler:
         candidates: Candidates,
         seed: int,
         device: torch.device,
+        weighting: Weighting = PLAIN,
     ) -> None:
         self._rows = Rows.of(data, device)
+        self._weighting = weighting
         self._active = (self._rows.counts > 0).nonzero().squeeze(1)
         self._size = min(users_per_batch, len(self._active))
         self._batches_per_epoch = len(self._active) // self._size
@@ -94,26 +97,25 @@ class BatchSampler:
 
     def arrange(self, draw: Draw) -> Batch:
         """Number the batch's items, candidates first, and say which of them are whose positives."""
-        rows = self._rows.take(draw.users)
+        indptr, entries = self._rows.entries_of(draw.users)
+        columns = self._rows.columns[entries]
         place = torch.full((self._n_items,), -1, device=self._device)
         candidates = draw.sample
         if self._unique_positives:
-            place[rows.columns] = 0
+            place[columns] = 0
             candidates = (place == 0).nonzero().squeeze(1)
         elif candidates is None:
             candidates = torch.arange(self._n_items, device=self._device)
         n_candidates = len(candidates)
         items = candidates
         place[candidates] = torch.arange(n_candidates, device=self._device)
-        all_are_candidates = draw.sample is None or bool((place[rows.columns] >= 0).all())
+        all_are_candidates = draw.sample is None or bool((place[columns] >= 0).all())
         if not all_are_candidates:
-            outside = torch.unique(rows.columns[place[rows.columns] < 0])
+            outside = torch.unique(columns[place[columns] < 0])
             place[outside] = torch.arange(len(outside), device=self._device) + n_candidates
             items = torch.cat([candidates, outside])
-        positives = Positives(
-            rows.indptr, place[rows.columns], n_candidates, all_are_candidates, draw.seed
-        )
-        return Batch(draw.users, items, positives)
+        positives = Positives(indptr, place[columns], n_candidates, all_are_candidates, draw.seed)
+        return self._weighted(Batch(draw.users, items, positives), entries)
 
     def arrange_padded(self, draw: Draw) -> Batch:
         """The same with sizes that every draw shares, and without a question to the device.
@@ -125,9 +127,11 @@ class BatchSampler:
         entries = self._entry_numbers
         row = torch.searchsorted(indptr[1:], entries, right=True).clamp_(max=len(starts) - 1)
         used = entries < indptr[-1]
-        columns = self._rows.columns[torch.where(used, (starts - indptr[:-1])[row] + entries, 0)]
+        sources = torch.where(used, (starts - indptr[:-1])[row] + entries, 0)
+        columns = self._rows.columns[sources]
         if draw.sample is None and not self._unique_positives:
-            return Batch(draw.users, self._all_items, Positives(indptr, columns, self._n_all, True))
+            positives = Positives(indptr, columns, self._n_all, True)
+            return self._weighted(Batch(draw.users, self._all_items, positives), sources)
 
         nothing = torch.zeros(self._n_items + 1, dtype=torch.bool, device=self._device)
         positive = nothing.index_fill(0, torch.where(used, columns, self._n_items), True)[:-1]
@@ -138,7 +142,18 @@ class BatchSampler:
         capacity = min(self._n_items, len(entries) + (self._sample_size or 0))
         items = torch.empty_like(self._all_items).scatter_(0, place, self._all_items)
         positives = Positives(indptr, place[columns], n_candidates)
-        return Batch(draw.users, items[:capacity], positives)
+        return self._weighted(Batch(draw.users, items[:capacity], positives), sources)
+
+    def _weighted(self, batch: Batch, entries: Tensor) -> Batch:
+        """The batch with the weights of its users, its items and these entries of the data."""
+        weighting = self._weighting
+        positives = replace(
+            batch.positives,
+            weights=None if weighting.pairs is None else weighting.pairs[entries],
+            user_weights=None if weighting.users is None else weighting.users[batch.users],
+            log_base=None if weighting.log_base is None else weighting.log_base[batch.items],
+        )
+        return replace(batch, positives=positives)
 
     @cached_property
     def _entry_numbers(self) -> Tensor:

@@ -89,7 +89,7 @@ def train(
     if state.best_parameters is not None:
         model.load_state_dict(state.best_parameters)
     with torch.no_grad():
-        user_vectors, item_vectors = model.vectors()
+        user_vectors, item_vectors = model.final_vectors()
     _require_finite(state.iteration, user_vectors, item_vectors)
     return Outcome(
         user_vectors=user_vectors.detach(),
@@ -106,7 +106,7 @@ def train(
 def _consider(model: Model, validate: Validate, state: TrainingState) -> float:
     """Validate the current iterate and keep its parameters if they are the best so far."""
     with torch.no_grad():
-        user_vectors, item_vectors = model.vectors()
+        user_vectors, item_vectors = model.final_vectors()
         _require_finite(state.iteration, user_vectors, item_vectors)
         metric = validate(user_vectors, item_vectors)
         if state.best_validation is None or metric > state.best_validation:
@@ -125,7 +125,7 @@ def _look(
     _require_finite(iteration, loss)  # waits for the device
     paused = time.perf_counter()
     with torch.no_grad():
-        snapshots.look(iteration, paused - started, *model.vectors())
+        snapshots.look(iteration, paused - started, *model.final_vectors())
     return time.perf_counter() - paused
 
 

@@ -1,0 +1,108 @@
+"""What counts how much in a density risk, where not everything counts alike.
+
+The paper's risk is a plain mean over users and over their positives, with a uniform base density.
+The derivation asks for neither, so here is where data come in that it leaves out:
+
+- *recency* δ weighs the positives in Ê₊ by exp(δ · position), position going from 0 (the user's
+  oldest item) to 1 (the newest): what comes next resembles what came last;
+- *user exponent* γ weighs the users in E_u by n_u^γ;
+- *base exponent* β makes p0(i) ∝ popularity^β, the density before anything is known of a person;
+- *candidate correction* κ divides p0 by q(i)^κ, q being the chance that an item is a candidate:
+  with κ = 1 a sum over the candidates estimates the sum over all items (importance weighting).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import gammaln
+from torch import Tensor
+
+from densirank.data.interactions import Interactions
+from densirank.data.recency import recency_weights
+from densirank.settings import Settings
+
+
+@dataclass(frozen=True)
+class Weighting:
+    """Weights of a data set's pairs, users and items; None: all alike."""
+
+    pairs: Tensor | None = None  # (pairs,) a user's summing to one
+    users: Tensor | None = None  # (users,) one on average over those with positives
+    log_base: Tensor | None = None  # (items,) log p0 up to a constant
+
+    @classmethod
+    def of(cls, data: Interactions, settings: Settings, device: torch.device) -> Weighting:
+        """The weights that the settings ask for."""
+        return cls(
+            _on(device, _recent_pairs(data, settings.recency)),
+            _on(device, _users(data, settings.user_exponent)),
+            _on(device, _log_base(data, settings)),
+        )
+
+    @classmethod
+    def of_new_users(
+        cls,
+        histories: Interactions,
+        popularity: NDArray[np.int64],
+        settings: Settings,
+        device: torch.device,
+    ) -> Weighting:
+        """The weights of people who come after training, each alone with all items."""
+        return cls(
+            _on(device, _recent_pairs(histories, settings.recency if histories.ordered else 0.0)),
+            None,
+            _on(device, _centred(settings.base_exponent * np.log(np.maximum(popularity, 1)))),
+        )
+
+
+PLAIN = Weighting()
+"""The paper's: everything counts alike."""
+
+
+def _recent_pairs(data: Interactions, recency: float) -> NDArray[np.float64] | None:
+    if recency == 0:
+        return None
+    return recency_weights(data, recency) / np.repeat(data.user_counts, data.user_counts)
+
+
+def _users(data: Interactions, exponent: float) -> NDArray[np.float64] | None:
+    if exponent == 0:
+        return None
+    weights = np.where(data.user_counts > 0, np.maximum(data.user_counts, 1.0) ** exponent, 0.0)
+    weights /= weights[data.user_counts > 0].mean()
+    return weights
+
+
+def _log_base(data: Interactions, settings: Settings) -> NDArray[np.float64] | None:
+    popularity = np.maximum(data.item_counts, 1)
+    log_base = settings.base_exponent * np.log(popularity)
+    if settings.candidate_correction != 0 and settings.candidates == "batch":
+        active = int((data.user_counts > 0).sum())
+        chance = _chance_in_batch(popularity, active, min(settings.users_per_batch, active))
+        log_base = log_base - settings.candidate_correction * np.log(chance)
+    return _centred(log_base)
+
+
+def _centred(log_base: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Around zero, where exp is at ease; a uniform one is as good as none."""
+    return log_base - log_base.mean() if np.ptp(log_base) > 0 else None
+
+
+def _chance_in_batch(
+    popularity: NDArray[np.int64], n_users: int, users_per_batch: int
+) -> NDArray[np.float64]:
+    """How likely one of an item's users is in a batch, 1 − C(U − n, B) / C(U, B)."""
+    without = n_users - popularity
+    log_none = gammaln(without + 1) - gammaln(n_users + 1)
+    log_none += gammaln(n_users - users_per_batch + 1)
+    log_none -= gammaln(np.maximum(without - users_per_batch, 0) + 1)
+    chance: NDArray[np.float64] = -np.expm1(np.minimum(log_none, 0.0))
+    return np.where(without < users_per_batch, 1.0, chance)
+
+
+def _on(device: torch.device, values: NDArray[np.float64] | None) -> Tensor | None:
+    return None if values is None else torch.from_numpy(values.astype(np.float32)).to(device)

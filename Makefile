@@ -9,7 +9,7 @@ demo: .venv/installed
 	$(BIN)/python examples/demo.py
 
 test: .venv/installed-dev
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .

@@ -19,6 +19,7 @@ from densirank.risks import Positives, Risk, density, tensor_cores
 # A score that WD replaces may be too high for the exponential; the interpreter then warns.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:overflow encountered in exp2:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:overflow encountered in multiply:RuntimeWarning"),
     pytest.mark.filterwarnings("ignore:invalid value encountered in multiply:RuntimeWarning"),
 ]
 

@@ -2,6 +2,7 @@
 
     python benchmarks/index.py --model DIR                       # a model of your own, two threads
     python benchmarks/index.py --dataset gowalla --json index-gowalla.json
+    python benchmarks/index.py --dataset amazon-book-24k --grow 1000000 --json index-million.json
 
 A request is ``ranker.recommend(user, 20)`` of one user as a service would make it: the user's seen
 items are filtered and a table comes back. Each way has a process of its own, and its memory is what
@@ -15,7 +16,7 @@ import json
 import shlex
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -26,12 +27,19 @@ from rich.table import Table
 
 from densirank import Ranker, load
 from densirank.data.catalogue import PUBLIC_SETS, load_public
+from densirank.data.vocabulary import Vocabulary
+from densirank.fitting import Fitted
 from densirank.indexing.building import KINDS
+from densirank.new_data.folding import ItemSide
+from densirank.ranking.scores import VectorScorer
 from measuring import environment, forget_peak, in_own_process, peak_mib
 
 K = 20
 WARM_UP = 20
 """Requests before those that are timed."""
+
+NOISE = 0.3
+"""How far items that are made up lie from the model's own, in differences of two of those."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +88,22 @@ def fit(dataset: str, data_dir: Path | None, folder: Path) -> None:
     Ranker(device="cpu").fit(load_public(dataset, "train", data_dir)).save(folder)
 
 
+def grow(folder: Path, n_items: int) -> None:
+    """The same model with more items, drawn around its own: where trained vectors lie dense.
+
+    A new one is a vector of the model's moved by a part of the difference of two others.
+    """
+    ranker = load(folder, "cpu")
+    own, data = ranker.scorer_.item_vectors, ranker.interactions_
+    chance = torch.Generator().manual_seed(0)
+    near, one, other = torch.randint(len(own), (3, n_items - len(own)), generator=chance)
+    items = torch.cat([own, own[near] + NOISE * (own[one] - own[other])])
+    counts = np.concatenate([ranker.items_.counts, np.ones(n_items - len(own), dtype=np.int64)])
+    grown = replace(data, item_ids=Vocabulary.from_sorted(np.arange(n_items)))
+    scorer = VectorScorer(ranker.scorer_.user_vectors, items)
+    ranker._keep(grown, Fitted(scorer, ItemSide(counts))).save(folder)
+
+
 def main() -> None:
     """Measure the exact way and every kind of index and print one table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -87,6 +111,7 @@ def main() -> None:
     source.add_argument("--model", type=Path, help="folder of a fitted model")
     source.add_argument("--dataset", choices=sorted(PUBLIC_SETS), help="fit one first")
     parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--grow", type=int, metavar="ITEMS", help="with --dataset: more items")
     parser.add_argument("--ways", nargs="+", choices=("exact", *KINDS), default=["exact", *KINDS])
     parser.add_argument("--recall", type=float, default=0.99, help="what an index is to reach")
     parser.add_argument("--requests", type=int, default=2000)
@@ -98,6 +123,8 @@ def main() -> None:
         if folder is None:
             folder = Path(temporary) / "model"
             in_own_process(fit, given.dataset, given.data_dir, folder)
+            if given.grow is not None:
+                in_own_process(grow, folder, given.grow)
         results = {
             way: in_own_process(measure, folder, way, given.recall, given.requests, given.threads)
             for way in given.ways

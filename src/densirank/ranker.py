@@ -177,7 +177,7 @@ class Ranker(Probabilities, NewData, Searching):
         density, wanted = self._density(), self._user_indices(users)
         barring = self._barring(filter_seen, items, exclude)
         if approximate:
-            blocks = search_top_k(self._required_index(), self.scorer_, wanted, k, **barring)
+            blocks = search_top_k(self.required_index(), self.scorer_, wanted, k, **barring)
         else:
             blocks = top_k(self.scorer_, wanted, k, logits=density.logits, **barring)
         return frames.recommendations(blocks, self.interactions_, density)

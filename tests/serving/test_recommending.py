@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,9 +13,12 @@ import polars as pl
 import pytest
 from starlette.testclient import TestClient
 
-from densirank import Ranker
+from densirank import Ranker, load
+from densirank.indexing.storing import load_index
 from densirank.serving import computing, recommending
 from densirank.serving.config import MAX_EXPLAINED, MAX_K, MAX_USERS
+
+Serve = Callable[..., AbstractContextManager[TestClient]]
 
 
 def ask(client: TestClient, **request: Any) -> list[dict[str, Any]]:
@@ -186,6 +192,7 @@ def test_a_history_of_unknown_items_follows_the_same_policy(client: TestClient) 
         {"users": ["user1"], "allowed": []},
         {"users": ["user1"], "colour": "red"},
         {"users": ["user1"], "k": MAX_EXPLAINED + 1, "explain": True},
+        {"users": ["user1"], "sample": True, "approximate": True},
     ],
 )
 def test_what_makes_no_sense_is_refused(client: TestClient, request_for: dict[str, Any]) -> None:
@@ -201,3 +208,36 @@ def test_whoever_had_everything_gets_an_empty_list(client: TestClient) -> None:
     (result,) = ask(client, users=["user1"], allowed=["item1"], exclude=["item1"])
     assert result["items"] == []
     assert (result["entropy"], result["effective_items"]) == (0, 0)
+
+
+def test_an_index_finds_the_same_items_and_knows_no_probabilities(
+    own_folder: Path, ranker: Ranker, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(own_folder, "cpu").build_index("clusters").save(own_folder)
+    read: list[Path] = []
+
+    def counted(folder: Path, *rest: Any) -> Any:
+        read.append(folder)
+        return load_index(folder, *rest)
+
+    monkeypatch.setattr("densirank.abilities.searching.load_index", counted)
+    with serve(own_folder) as client:
+        (known,) = ask(client, users=["user3"], k=5, approximate=True)
+        (folded,) = ask(client, histories=[["item1", "item4"]], k=5, approximate=True)
+        (exact,) = ask(client, histories=[["item1", "item4"]], k=5)
+        card = client.get("/v1/model").json()
+    assert [item["id"] for item in known["items"]] == ranker.recommend("user3", 5)[
+        "item_id"
+    ].to_list()
+    assert [item["id"] for item in folded["items"]] == [item["id"] for item in exact["items"]]
+    for result in (known, folded):
+        assert {item["probability"] for item in result["items"]} == {None}
+        assert result["entropy"] is None
+        assert result["effective_items"] is None
+    assert card["index"]["kind"] == "clusters"
+    assert len(read) == 1
+
+
+def test_without_an_index_an_approximate_list_is_refused(client: TestClient) -> None:
+    assert refused(client, users=["user3"], approximate=True) == (422, "cannot_answer")
+    assert client.get("/v1/model").json()["index"] is None

@@ -36,7 +36,8 @@ class Searching(FittedRanker):
             self._index = load_index(*self._index_at, self.scorer_)
         return self._index
 
-    def _required_index(self) -> Index:
+    def required_index(self) -> Index:
+        """The index, or a sentence that says how to get one."""
         found = self.index_
         if found is None:
             raise InputError(

@@ -71,6 +71,6 @@ def card(engine: Engine) -> Answer:
         "summary": engine.ranker.method.summary,
         **{key: engine.manifest[key] for key in ON_THE_CARD},
         "calibration": engine.manifest.get("calibration"),
-        "index": None,
+        "index": engine.index,
         "metrics": None,
     }

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from densirank.csr import Rows
 from densirank.data.interactions import Interactions
 from densirank.data.vocabulary import Vocabulary
+from densirank.indexing.storing import describe_index
 from densirank.ranker import Ranker, load
 from densirank.ranking.calibration import CalibratedScorer
 from densirank.serving.people import density_of
@@ -37,21 +38,25 @@ class Engine:
     density: CalibratedScorer
     seen: Rows
     by_popularity: Indices
+    index: Answer | None  # how good the model's index is, if it has one
 
     @classmethod
     def load(cls, folder: Path, titles: Path | None) -> Engine:
         """Read a model folder and the titles of its items."""
         ranker = load(folder, "cpu")
         manifest = (folder / MANIFEST).read_bytes()
+        described: Answer = json.loads(manifest)
+        index = describe_index(folder, described["files"]["vectors"]["sha256"])
         data = ranker.interactions_
         return cls(
             ranker,
-            json.loads(manifest),
+            described,
             hashlib.sha256(manifest).hexdigest()[:16],
             read_titles(titles, data.item_ids),
             density_of(ranker),
             Rows.of(data, ranker.scorer_.device),
             np.argsort(-data.item_counts, kind="stable"),
+            None if index is None else index["measured"],
         )
 
     @property

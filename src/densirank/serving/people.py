@@ -15,9 +15,11 @@ from densirank.csr import Rows
 from densirank.data.interactions import Interactions
 from densirank.models.popularity import log_popularity
 from densirank.ranker import Ranker
+from densirank.ranking.blocks import Barring
 from densirank.ranking.calibration import CalibratedScorer, Calibration
 from densirank.ranking.sampling import draw_slates
 from densirank.ranking.scores import VectorScorer
+from densirank.ranking.search import search_top_k
 from densirank.ranking.topk import Lists, top_k
 
 Kind = Literal["known", "folded-in", "popular"]
@@ -34,6 +36,7 @@ class Choice:
     excluded: Tensor | None = None
     seed: int | None = None  # of a draw; None: the best items
     temperature: float = 1.0
+    approximate: bool = False  # by the model's index
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,28 +51,19 @@ class People:
     ranker: Ranker | None = None  # that can explain their lists
 
     def lists(self, choice: Choice) -> Iterator[Lists]:
-        """Their lists, with normaliser and entropy, some people at a time."""
-        seen = self.seen if choice.filter_seen else None
-        if choice.seed is None:
-            return top_k(
-                self.density.scorer,
-                self.rows,
-                choice.k,
-                logits=self.density.logits,
-                seen=seen,
-                allowed=choice.allowed,
-                excluded=choice.excluded,
-            )
-        return draw_slates(
-            self.density,
-            self.rows,
-            choice.k,
-            choice.temperature,
-            choice.seed,
-            seen=seen,
-            allowed=choice.allowed,
-            excluded=choice.excluded,
-        )
+        """Their lists, some people at a time; with normaliser and entropy, unless by an index."""
+        barring: Barring = {
+            "seen": self.seen if choice.filter_seen else None,
+            "allowed": choice.allowed,
+            "excluded": choice.excluded,
+        }
+        k, density = choice.k, self.density
+        if choice.seed is not None:
+            return draw_slates(density, self.rows, k, choice.temperature, choice.seed, **barring)
+        if choice.approximate and self.ranker is not None:
+            index = self.ranker.required_index()
+            return search_top_k(index, self.ranker.scorer_, self.rows, k, **barring)
+        return top_k(density.scorer, self.rows, k, logits=density.logits, **barring)
 
 
 def density_of(ranker: Ranker) -> CalibratedScorer:

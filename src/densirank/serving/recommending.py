@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import orjson
@@ -13,7 +14,9 @@ import torch
 from torch import Tensor
 
 from densirank.new_data.explaining import contributions_to
+from densirank.ranking.calibration import CalibratedScorer
 from densirank.ranking.sampling import Slates
+from densirank.ranking.topk import Lists
 from densirank.serving.engine import Answer, Engine, Indices
 from densirank.serving.people import Choice, People, folded_in, strangers
 from densirank.serving.problems import unknown
@@ -77,7 +80,10 @@ def answer(engine: Engine, request: RecommendRequest) -> bytes:
         _items(engine, request.exclude) if request.exclude else None,
         seed if request.sample else None,
         request.temperature,
+        request.approximate,
     )
+    if request.approximate:
+        engine.ranker.required_index()  # read once, here, for everybody who is folded in as well
     results: list[Answer] = [{}] * request.size
     for people, places in _people(engine, request):
         found = _results(engine, people, choice)
@@ -125,16 +131,14 @@ def _results(engine: Engine, people: People, choice: Choice) -> Iterator[Answer]
     """One result for each of some people, in their order."""
     people_ids = iter(people.ids)
     for lists in people.lists(choice):
-        assert lists.log_normaliser is not None
-        assert lists.entropy is not None
-        logits = people.density.logits(lists.scores, lists.items.clamp(min=0))
-        probabilities = (logits - lists.log_normaliser.unsqueeze(1)).exp()
         drawn = lists.log_propensities if isinstance(lists, Slates) else None
         names = engine.data.item_ids.ids[lists.items.numpy()].tolist()
-        columns = (lists.items, lists.scores, probabilities, lists.entropy, lists.entropy.exp())
-        rows = zip(names, *(column.tolist() for column in columns), strict=True)
+        columns = (lists.items.tolist(), lists.scores.tolist(), *_spread(lists, people.density))
+        rows = zip(names, *columns, strict=True)
         for row, (ids, items, scores, likely, entropy, effective) in enumerate(rows):
             length = items.index(-1) if items[-1] < 0 else len(items)
+            if not length and effective is not None:
+                effective = 0.0
             propensities = [None] * len(items) if drawn is None else drawn[row].tolist()
             entries = zip(ids, items, scores, likely, propensities, strict=True)
             yield {
@@ -152,8 +156,18 @@ def _results(engine: Engine, people: People, choice: Choice) -> Iterator[Answer]
                     for identifier, item, score, probability, propensity in islice(entries, length)
                 ],
                 "entropy": entropy,
-                "effective_items": effective if length else 0.0,
+                "effective_items": effective,
             }
+
+
+def _spread(lists: Lists, density: CalibratedScorer) -> tuple[list[Any], list[Any], list[Any]]:
+    """(probabilities, entropies, effective items); None where an index has not looked at all."""
+    if lists.log_normaliser is None or lists.entropy is None:
+        nothing = [None] * len(lists.users)
+        return [[None] * lists.items.shape[1]] * len(lists.users), nothing, nothing
+    logits = density.logits(lists.scores, lists.items.clamp(min=0))
+    probabilities = (logits - lists.log_normaliser.unsqueeze(1)).exp()
+    return probabilities.tolist(), lists.entropy.tolist(), lists.entropy.exp().tolist()
 
 
 def _explain(engine: Engine, people: People, row: int, items: list[Answer]) -> None:

@@ -52,6 +52,7 @@ class RecommendRequest(BaseModel):
     temperature: float = Field(1.0, ge=0.01, le=100, allow_inf_nan=False)
     seed: StrictInt | None = Field(None, ge=0, lt=2**63)
     explain: bool = False
+    approximate: bool = False
 
     @model_validator(mode="after")
     def _says_for_whom(self) -> Self:
@@ -59,6 +60,8 @@ class RecommendRequest(BaseModel):
             raise ValueError("say for whom: either users or histories")
         if self.explain and self.k * self.size > MAX_EXPLAINED:
             raise ValueError(f"explain is for at most {MAX_EXPLAINED} items in one answer")
+        if self.approximate and self.sample:
+            raise ValueError("a draw is over the whole catalogue: sample is never approximate")
         return self
 
     @property
@@ -69,7 +72,7 @@ class RecommendRequest(BaseModel):
     @property
     def is_plain(self) -> bool:
         """Whether this asks for known users' best items and nothing else."""
-        special = self.sample or self.explain or self.allowed is not None
+        special = self.sample or self.explain or self.approximate or self.allowed is not None
         return not (special or self.exclude or self.users is None)
 
 
@@ -87,7 +90,7 @@ class RecommendedItem(BaseModel):
     id: int | str
     title: str | None
     score: float
-    probability: float
+    probability: float | None
     log_propensity: float | None
     because: list[Reason] | None
 
@@ -98,8 +101,8 @@ class Result(BaseModel):
     user: int | str | None
     kind: Literal["known", "folded-in", "popular"]
     items: list[RecommendedItem]
-    entropy: float
-    effective_items: float
+    entropy: float | None
+    effective_items: float | None
 
 
 class Recommendations(BaseModel):

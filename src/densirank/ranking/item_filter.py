@@ -15,9 +15,10 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from densirank.csr import KEPT, SparsePart
+from densirank.csr import KEPT, Rows, SparsePart
 from densirank.data.interactions import Interactions
 from densirank.data.recency import recency_weights
+from densirank.dense_products import best_of_product
 from densirank.sparse_products import Matrix, best_entries, by_row_blocks
 
 NEIGHBOURS = 200
@@ -35,9 +36,13 @@ class ItemFilter:
     def of(cls, data: Interactions, device: torch.device, recency: float = 0.0) -> ItemFilter:
         """The filter of some interactions, for the people in them; recent items may count more."""
         normalised = _normalised(data)
-        near = by_row_blocks(
-            normalised.T.tocsr(), normalised, lambda _, block: best_entries(block, NEIGHBOURS)
-        )
+        by_item = normalised.T.tocsr()
+        if device.type == "cuda":
+            near = best_of_product(by_item, normalised, NEIGHBOURS, device)
+        else:
+            near = by_row_blocks(
+                by_item, normalised, lambda _, block: best_entries(block, NEIGHBOURS)
+            )
         return cls.for_histories(data, near, device, recency)
 
     @classmethod
@@ -47,9 +52,13 @@ class ItemFilter:
         """The filter for people who had no part in making it, by what they had."""
         had = data.matrix()
         had.data = recency_weights(data, recency).astype(np.float32)
-        best = by_row_blocks(
-            had, near, lambda users, block: _best_standardised(block, barred=had[users])
-        )
+        if device.type == "cuda":
+            own = Rows.of(data, device)
+            best = best_of_product(had, near, KEPT, device, barred=own, standardised=True)
+        else:
+            best = by_row_blocks(
+                had, near, lambda users, block: _best_standardised(block, barred=had[users])
+            )
         return cls(SparsePart.of(best, device), near)
 
     def beside(self, user_vectors: Tensor, item_vectors: Tensor, weight: float) -> SparsePart:

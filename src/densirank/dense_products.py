@@ -1,0 +1,81 @@
+"""What :mod:`densirank.sparse_products` makes, on a GPU: some columns at a time, written out.
+
+A GPU is slow where sparse meets sparse and fast where one side is dense. So some columns of the
+right side are written out, the product's columns are made of them, and each row keeps the highest
+entries it has seen so far.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from densirank.csr import Rows, sparse_matrix
+
+BLOCK_BYTES = 2 << 30
+"""Bytes of the product's columns that are made at once; about four times as much is in use."""
+
+Matrix = Any  # a SciPy CSR array: SciPy has no types
+
+
+def best_of_product(
+    left: Matrix,
+    right: Matrix,
+    count: int,
+    device: torch.device,
+    *,
+    barred: Rows | None = None,
+    standardised: bool = False,
+) -> Matrix:
+    """The ``count`` highest positive entries of each row of left @ right, none that are barred.
+
+    Standardised, they are divided by the standard deviation of the row's product over all columns.
+    """
+    rows, by_column = _on(left, device), right.T.tocsr()
+    n_rows, n_columns = left.shape[0], right.shape[1]
+    best = torch.zeros(n_rows, 0, device=device)
+    columns = torch.zeros(n_rows, 0, dtype=torch.int64, device=device)
+    sums, squares = torch.zeros(2, n_rows, dtype=torch.float64, device=device)
+    width = max(1, BLOCK_BYTES // (4 * max(1, n_rows)))
+    for start in range(0, n_columns, width):
+        block = by_column[start : start + width]
+        product = rows @ _on(block, device).to_dense().T  # (rows, some columns)
+        if standardised:
+            sums += product.sum(dim=1, dtype=torch.float64)
+            squares += product.square().sum(dim=1, dtype=torch.float64)
+        if barred is not None:
+            inside = (barred.columns >= start) & (barred.columns < start + block.shape[0])
+            product[barred.row_of_entry[inside], barred.columns[inside] - start] = 0
+        here = torch.arange(start, start + block.shape[0], device=device).expand_as(product)
+        best, places = torch.cat([best, product], dim=1).topk(min(count, start + block.shape[0]))
+        columns = torch.cat([columns, here], dim=1).gather(1, places)
+    if standardised:
+        variance = squares / n_columns - (sums / n_columns).square()
+        best = best / variance.clamp(min=torch.finfo(torch.float32).tiny).sqrt().unsqueeze(1)
+    return _to_scipy(best, columns, n_columns)
+
+
+def _on(matrix: Matrix, device: torch.device) -> Tensor:
+    indptr, indices, values = (
+        torch.from_numpy(part.astype(kind)).to(device)
+        for part, kind in (
+            (matrix.indptr, np.int64),
+            (matrix.indices, np.int64),
+            (matrix.data, np.float32),
+        )
+    )
+    return sparse_matrix(indptr, indices, values, matrix.shape)
+
+
+def _to_scipy(best: Tensor, columns: Tensor, n_columns: int) -> Matrix:
+    """The positive entries of each row, in order of columns."""
+    columns, order = columns.sort(dim=1)
+    best = best.gather(1, order).float()
+    there = best > 0
+    indptr = np.concatenate(([0], there.sum(dim=1).cumsum(0).cpu().numpy()))
+    entries = (best[there].cpu().numpy(), columns[there].cpu().numpy(), indptr)
+    return sparse.csr_array(entries, shape=(len(best), n_columns))

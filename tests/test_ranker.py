@@ -181,3 +181,23 @@ def test_a_last_split_needs_an_order() -> None:
     unordered = Interactions.from_pairs([0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2])
     with pytest.raises(InputError, match="order"):
         Ranker(device="cpu").fit(unordered, 0.3, valid_split="last")
+
+
+def test_order_counts_where_it_is_known_and_nobody_said_otherwise() -> None:
+    users, items = [0, 0, 1, 1, 2, 2], [0, 1, 1, 2, 2, 0]
+    log = {known: Interactions.from_pairs(users, items, ordered=known) for known in (True, False)}
+
+    def recency(ordered: bool, **given: float) -> float:
+        ranker = Ranker("densirank", dim=2, iterations=1, device="cpu", **given)  # type: ignore[arg-type]
+        return ranker.fit(log[ordered]).settings.recency
+
+    assert recency(True) > 0
+    assert recency(False) == 0
+    assert recency(True, recency=0.0) == 0
+    with pytest.raises(InputError, match="order of time"):
+        recency(False, recency=1.0)
+
+
+def test_weights_that_a_risk_would_not_look_at_are_refused() -> None:
+    with pytest.raises(InputError, match="user_exponent is for the density risks"):
+        Ranker("bpr-mf", user_exponent=0.5, iterations=1, device="cpu").fit([(0, 1), (1, 0)])

@@ -27,6 +27,7 @@ class Method:
     max_norm: float | None
     summary: str
     defaults: Mapping[str, object] = field(default_factory=dict)  # where they are not the usual
+    timed: Mapping[str, object] = field(default_factory=dict)  # on top, where an order is known
 
     def settings(self, **overrides: object) -> Settings:
         """The method's defaults with the caller's choices on top."""
@@ -56,6 +57,17 @@ ADAPTIVE: Mapping[str, object] = {
 """What pairwise methods start with: a negative drawn from all items says little, so it takes many;
 one drawn by the ranker or among the batch's positives says more."""
 
+GENERAL: Mapping[str, object] = {
+    "dim": 256,
+    "users_per_batch": 5000,
+    "candidates": "all",
+    "iterations": 500,
+    "base_exponent": 0.25,
+    "user_exponent": 0.25,
+    "filter_weight": 0.2,
+}
+"""The density in its general form: a base density, weights of users, an item–item filter beside."""
+
 METHODS: Mapping[str, Method] = {
     method.name: method
     for method in (
@@ -65,6 +77,23 @@ METHODS: Mapping[str, Method] = {
         Method("wd-mf", "mf", "wd", 2.5, "matrix factorisation, WD risk, norm clipping"),
         Method("pde-mf", "mf", "pde", 2.5, "matrix factorisation, PDE risk, norm clipping"),
         Method("mle-mf", "mf", "mle", 2.5, "matrix factorisation, likelihood, norm clipping"),
+        Method(
+            "densirank",
+            "lightgcn",
+            "wd",
+            5.0,
+            "wd-lgcn with base density, user weights and item filter; recent items count more",
+            GENERAL,
+            {"recency": 1.0, "filter_recency": 1.0},
+        ),
+        Method(
+            "densirank-blind",
+            "lightgcn",
+            "wd",
+            5.0,
+            "the same, blind to the order of time",
+            GENERAL,
+        ),
         Method("wd-lgcn-unclipped", "lightgcn", "wd", None, "LightGCN, WD risk"),
         Method("pde-lgcn-unclipped", "lightgcn", "pde", None, "LightGCN, PDE risk"),
         Method("wd-mf-unclipped", "mf", "wd", None, "matrix factorisation, WD risk"),

@@ -61,6 +61,7 @@ class Ranker(Probabilities, NewData, Searching):
     ) -> None:
         self.method = method_named(method)
         self.settings = self.method.settings(**settings)
+        self._given = settings
         self.seed = checked_seed(seed)
         self.device = device
         self.precision = precision
@@ -94,6 +95,8 @@ class Ranker(Probabilities, NewData, Searching):
         iterates on the way.
         """
         data = as_interactions(interactions)
+        if data.ordered and self.method.timed:
+            self.settings = self.method.settings(**{**self.method.timed, **self._given})
         if valid is not None and not isinstance(valid, float):
             valid = as_interactions(valid)
         train_part, held_out = self._hold_out(data, valid, valid_split)

@@ -93,12 +93,35 @@ ADVERSARIAL = Grid(
     seeds=(0,),
 )
 
+FIVE = (0, 1, 2, 3, 4)
+GENERAL_STAGES: tuple[Stage, ...] = (
+    {"max_norm": (4.0, 5.0, 6.0, 8.0)},
+    {"base_exponent": (0.0, 0.25, 0.5)},
+    {"user_exponent": (0.0, 0.25, 0.5)},
+    {"filter_weight": (0.0, 0.1, 0.2, 0.4, 0.7)},
+    {"l2": (0.005, 0.02, 0.05)},
+    {"layers": (2, 3, 4)},
+    {"max_norm": (4.0, 5.0, 6.0, 8.0)},
+    {"iterations": (250, 500, 1000)},
+)
+TIMED_STAGES: tuple[Stage, ...] = (
+    {"recency": (0.5, 1.0, 1.5, 2.5)},
+    {"filter_recency": (0.0, 1.0, 2.0, 3.0)},
+    {"filter_weight": (0.1, 0.2, 0.4, 0.7, 1.0)},
+)
+
 GRIDS: Mapping[str, Grid] = {
     "popularity": Grid(seeds=(0,)),
     "itemknn": Grid(
         stages=({"neighbours": (50, 100, 200, 400)}, {"l2": (0.0, 10.0, 50.0, 200.0)}), seeds=(0,)
     ),
     "ease": Grid(stages=({"l2": (100.0, 250.0, 500.0, 1000.0, 2000.0)},), seeds=(0,)),
+    "densirank-blind": Grid(stages=GENERAL_STAGES, seeds=FIVE),
+    "densirank": Grid(
+        {"recency": 1.0, "filter_recency": 1.0},
+        (*TIMED_STAGES, *GENERAL_STAGES, TIMED_STAGES[0]),
+        seeds=FIVE,
+    ),
     "wd-lgcn": DENSITY_GRAPH,
     "pde-lgcn": DENSITY_GRAPH,
     "pde-lgcn-unclipped": DENSITY_GRAPH_UNCLIPPED,

@@ -45,6 +45,7 @@ from densirank.options import (
     settings_from,
     training_source,
 )
+from densirank.partition.command import partition
 from densirank.progress import ProgressBar
 from densirank.serving.command import serve
 from densirank.storage import CHECKPOINT, MANIFEST, TRAINING_LOG, prepare_folder
@@ -147,6 +148,7 @@ app.command()(calibrate)
 app.command()(update)
 app.command()(paper)
 app.command()(serve)
+app.command()(partition)
 app.command()(index)
 app.command()(export)
 

@@ -27,7 +27,8 @@ def even_cuts(counts: Ints, n: int) -> Ints:
     wanted = before[-1] * np.arange(n + 1) // n
     cuts = np.searchsorted(before, wanted)
     below = np.maximum(cuts - 1, 0)
-    return np.where(wanted - before[below] <= before[cuts] - wanted, below, cuts)
+    nearest: Ints = np.where(wanted - before[below] <= before[cuts] - wanted, below, cuts)
+    return nearest
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from fnmatch import fnmatch
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -67,7 +68,7 @@ def write_partition(
             "pairs": sum(part.pairs for part in parts),
             "ordered": ordered or "timestamp" in log.columns,
             "files": {
-                role: write_file(folder, role, ".parquet", lambda path: write_ids(path, known))
+                role: write_file(folder, role, ".parquet", partial(write_ids, vocabulary=known))
                 for role, known in ids.items()
             },
             "parts": [asdict(part) for part in parts],
@@ -89,7 +90,7 @@ def _write_parts(
     rows = int(users.counts.sum())
     bounds = World(size=n_parts).bounds(len(users.counts))
     cuts = np.union1d(bounds, even_cuts(users.counts, -(-rows // BUCKET_ROWS)))
-    parts = []
+    parts: list[Part] = []
     with TemporaryDirectory(prefix=".buckets-", dir=folder) as place:
         buckets = Buckets(Path(place), cuts)
         done = 0

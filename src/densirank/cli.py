@@ -13,8 +13,11 @@ from rich.table import Column, Table
 
 from densirank import METHODS, Interactions, Ranker, __version__, load
 from densirank.atomic import written_atomically
-from densirank.batch.running import recommend_all
+from densirank.batch.order import Order
+from densirank.batch.running import recommend_all, recommend_all_on_ray
 from densirank.calibrating.command import calibrate
+from densirank.distributed.evaluating import evaluate_together
+from densirank.distributed.group import joined, under_torchrun
 from densirank.errors import DensirankError, InputError, TrainingError
 from densirank.experiments.command import paper
 from densirank.export.command import export
@@ -166,9 +169,13 @@ def evaluate(
     device: DeviceOption = "auto",
 ) -> None:
     """Measure a model on held-out interactions: recall, nDCG and more at k, over all items."""
-    ranker = load(model, device)
     options = {"user_column": user_column, "item_column": item_column, "format": format}
-    metrics = ranker.evaluate(Source(data_dir, options).interactions(test, "test"), k)
+    with joined(device, _tell) as world:
+        ranker = load(model, device)
+        held_out = ranker.held_out(Source(data_dir, options).interactions(test, "test"))
+        metrics = held_out.summary(evaluate_together(held_out, ranker.scorer_, k, world))
+    if not world.first:
+        return
     if as_json:
         out.print_json(json.dumps(metrics))
     else:
@@ -203,12 +210,20 @@ def recommend(
         bool,
         typer.Option("--approximate", help="Search by the model's index; no probabilities then."),
     ] = False,
+    engine: Annotated[
+        str, typer.Option(help="Who makes the parts of --all --out: local or ray, a Ray cluster.")
+    ] = "local",
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Workers of --engine ray. Default: one for each CPU or GPU."),
+    ] = None,
     device: DeviceOption = "auto",
 ) -> None:
     """List the items people are most likely to want next, with their probabilities.
 
-    --all --out FILE works through the users in parts, in bounded memory. Stopped in any way, the
-    same command goes on where it was, unless the model or an option has changed since.
+    --all --out FILE works through the users in parts, in bounded memory; under torchrun, or with
+    --engine ray, several processes share them. Stopped in any way, the same command goes on where
+    it was, unless the model or an option has changed since.
     """
     if [bool(user), everyone, history is not None].count(True) != 1:
         raise InputError(
@@ -220,10 +235,20 @@ def recommend(
         raise InputError(f"{out_file} is a folder; --out names the file to write")
     if out_file is not None and not out_file.parent.is_dir():
         raise InputError(f"there is no folder {out_file.parent} to write {out_file.name} to")
+    on_ray = choice("--engine", engine, ("local", "ray")) == "ray"
     if everyone and out_file is not None:
-        rows = recommend_all(model, out_file, k, approximate=approximate, device=device)
+        order = Order(model.absolute(), out_file.absolute(), k, approximate, device)
+        if on_ray:
+            rows = recommend_all_on_ray(order, workers)
+        else:
+            with joined(device, _tell) as world:
+                rows = recommend_all(order, world)
+            if not world.first:
+                return
         err.print(f"{rows:,} rows written to {out_file}")
         return
+    if on_ray or under_torchrun():
+        raise InputError("several processes share the work of --all with --out FILE, and no other")
     ranker = load(model, device)
     if history is not None:
         ranker = folded_in(ranker, history)
@@ -365,6 +390,10 @@ def main() -> None:
         _complain(f"{error.filename or 'input or output'}: {error.strerror or error}", status=2)
 
 
-def _complain(sentence: str, status: int) -> None:
+def _tell(sentence: str) -> None:
     err.print(f"[bold red]error:[/] {sentence}", highlight=False, soft_wrap=True)
+
+
+def _complain(sentence: str, status: int) -> None:
+    _tell(sentence)
     sys.exit(status)

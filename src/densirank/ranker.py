@@ -276,20 +276,17 @@ class Ranker:
         ``unknown_users``. Test items it does not know are missed items, counted in
         ``unknown_items``, and so are pairs it was trained on, counted in ``seen_pairs``.
         """
-        held_out = self._held_out(test)
+        held_out = self.held_out(test)
         _check_k(k)
-        return held_out.evaluate(self.scorer_, k).summary() | {
-            "unknown_users": held_out.unknown_users,
-            "unknown_items": held_out.unknown_items,
-            "seen_pairs": held_out.seen_pairs(),
-        }
+        return held_out.summary(held_out.evaluate(self.scorer_, k))
 
     def evaluation(self, test: Any, k: int = 20) -> Evaluation:
         """The same as :meth:`evaluate`, with every metric of every user."""
         _check_k(k)
-        return self._held_out(test).evaluate(self.scorer_, k)
+        return self.held_out(test).evaluate(self.scorer_, k)
 
-    def _held_out(self, test: Any) -> HeldOut:
+    def held_out(self, test: Any) -> HeldOut:
+        """Test interactions in this model's terms, for whoever measures it in another way."""
         return HeldOut(
             _as_interactions(test), self.interactions_, self.scorer_.device, self.items_.counts
         )
@@ -460,7 +457,7 @@ class Ranker:
 
         Probabilities change, lists do not. Of many held-out users a fixed sample is looked at.
         """
-        draws = self._held_out(validation).draws(calibration.MOST_USERS)
+        draws = self.held_out(validation).draws(calibration.MOST_USERS)
         log_popularity = self._density().log_popularity
         self.calibration_ = calibration.fit_calibration(
             self.scorer_, draws, log_popularity, popularity=popularity
@@ -475,7 +472,7 @@ class Ranker:
         """
         if bins < 1:
             raise InputError(f"bins must be at least 1, not {bins}")
-        draws = self._held_out(test).draws(reliability.MOST_USERS)
+        draws = self.held_out(test).draws(reliability.MOST_USERS)
         return frames.reliability(reliability.reliability(self._density(), draws, bins))
 
     def _density(self) -> CalibratedScorer:

@@ -40,8 +40,9 @@ Encoder = Callable[[pl.Series], NDArray[np.int32]]
 
 @dataclass(frozen=True)
 class Ids:
-    """The distinct ids of a column, and how many rows each has."""
+    """The distinct ids of a column of a log, and how many rows each has."""
 
+    origin: Path
     ids: pl.Series
     counts: NDArray[np.int64]
 
@@ -51,11 +52,33 @@ class Ids:
 
     def encoder(self) -> Encoder:
         """What turns a column of these ids into their indices."""
-        if self.ids.dtype == pl.String:
-            kind = pl.Enum(self.ids)
-            return lambda column: column.cast(kind).to_physical().to_numpy().astype(np.int32)
+        return self._text_encoder() if self.ids.dtype == pl.String else self._number_encoder()
+
+    def _text_encoder(self) -> Encoder:
+        kind = pl.Enum(self.ids)
+
+        def encode(column: pl.Series) -> NDArray[np.int32]:
+            codes = column.cast(kind, strict=False).to_physical()
+            if codes.null_count():
+                raise self._changed()
+            return codes.to_numpy().astype(np.int32)
+
+        return encode
+
+    def _number_encoder(self) -> Encoder:
         known = self.ids.to_numpy()
-        return lambda column: np.searchsorted(known, column.to_numpy()).astype(np.int32)
+
+        def encode(column: pl.Series) -> NDArray[np.int32]:
+            values = column.to_numpy()
+            codes = np.searchsorted(known, values).clip(max=len(known) - 1)
+            if (known[codes] != values).any():
+                raise self._changed()
+            return codes.astype(np.int32)
+
+        return encode
+
+    def _changed(self) -> InputError:
+        return InputError(f"{self.origin} has changed while it was read: run this again")
 
 
 @dataclass(frozen=True)
@@ -122,7 +145,7 @@ class Log:
             for _ in self.blocks():
                 pass  # the first block with a missing value says which row it is
         ids = id_column(found[name], str(self.origin))
-        return Ids(ids, found["len"].to_numpy().astype(np.int64))
+        return Ids(self.origin, ids, found["len"].to_numpy().astype(np.int64))
 
     def blocks(self) -> Iterator[Block]:
         """All rows in the order they are written in, those of one file after another."""

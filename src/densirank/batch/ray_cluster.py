@@ -1,0 +1,102 @@
+"""Recommendations for everybody on a Ray cluster: the same parts, made by Ray Data's workers.
+
+A dataset of the parts that are missing goes through a pool of workers, each of which loads the
+model once and writes parts to the folder that all nodes see. A part is whole or not there and the
+same whoever makes it, so Ray may lose a worker and try again, and a run may be stopped and go on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from densirank.batch.order import Order
+from densirank.batch.parts import Batch
+from densirank.errors import DensirankError, InputError
+
+
+class PartMaker:
+    """One worker: a model in memory, and parts made by it.
+
+    What a person can put right comes back as a sentence, for Ray would wrap an error in its own.
+    """
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+
+    def __call__(self, parts: dict[str, Any]) -> dict[str, Any]:
+        try:
+            for number in parts["part"].tolist():
+                self._batch.make(number)
+        except DensirankError as error:
+            return {"trouble": np.array([str(error)])}
+        return {"trouble": np.array([""] * len(parts["part"]))}
+
+    @cached_property
+    def _batch(self) -> Batch:
+        batch = self._order.batch()
+        batch.check_folder("a worker of Ray")
+        return batch
+
+
+def run_on_ray(
+    order: Order,
+    batch: Batch,
+    workers: int | None = None,
+    on_part: Callable[[int], None] = lambda done: None,
+) -> int:
+    """Write the file and return its number of rows; ``on_part`` hears how many parts are there.
+
+    The cluster is that of ``RAY_ADDRESS``, or one that is started here and ended with the run.
+    There are as many workers as the cluster has CPUs, or GPUs if the model is to run on them,
+    unless ``workers`` says otherwise.
+    """
+    batch.claim_folder()
+    missing = batch.missing()
+    if missing:
+        resource = "GPU" if batch.ranker.scorer_.device.type == "cuda" else "CPU"
+        with _cluster() as ray:
+            there = int(ray.cluster_resources().get(resource, 0))
+            if there < (workers or 1):
+                raise InputError(
+                    f"the Ray cluster has {there} {resource}s, one for each worker: too few"
+                )
+            made = ray.data.from_items([{"part": number} for number in missing]).map_batches(
+                PartMaker,
+                fn_constructor_args=(order,),
+                batch_size=1,
+                compute=ray.data.ActorPoolStrategy(size=min(workers or there, len(missing))),
+                **{f"num_{resource.lower()}s": 1},
+            )
+            for done, row in enumerate(made.iter_rows(), start=1):
+                if row["trouble"]:
+                    raise InputError(row["trouble"])
+                on_part(batch.n_parts - len(missing) + done)
+    return batch.finish()
+
+
+@contextmanager
+def _cluster() -> Iterator[Any]:
+    """Ray, connected; what it says of itself is kept short."""
+    try:
+        import ray
+        import ray.data
+    except ImportError as error:
+        raise InputError(
+            "--engine ray needs the package ray: pip install 'densirank[ray]'"
+        ) from error
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # what is run is told to nobody
+    try:
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        yield ray
+    except ray.exceptions.RayError as error:
+        first_line = str(error).strip().partition("\n")[0]
+        raise DensirankError(f"Ray has given up ({first_line}); the parts made are kept") from error
+    finally:
+        ray.shutdown()

@@ -16,7 +16,7 @@ from densirank.atomic import written_atomically
 from densirank.batch.order import Order
 from densirank.batch.running import recommend_all, recommend_all_on_ray
 from densirank.calibrating.command import calibrate
-from densirank.distributed.evaluating import evaluate_together
+from densirank.distributed.evaluating import evaluate_together, require_same
 from densirank.distributed.group import joined, under_torchrun
 from densirank.errors import DensirankError, InputError, TrainingError
 from densirank.experiments.command import paper
@@ -51,7 +51,7 @@ from densirank.options import (
 from densirank.partition.command import partition
 from densirank.progress import ProgressBar
 from densirank.serving.command import serve
-from densirank.storage import CHECKPOINT, MANIFEST, TRAINING_LOG, prepare_folder
+from densirank.storage import CHECKPOINT, MANIFEST, TRAINING_LOG, model_fingerprint, prepare_folder
 from densirank.training.callbacks import JsonLines
 from densirank.tuning.command import tune
 
@@ -170,9 +170,12 @@ def evaluate(
 ) -> None:
     """Measure a model on held-out interactions: recall, nDCG and more at k, over all items."""
     options = {"user_column": user_column, "item_column": item_column, "format": format}
-    with joined(device, _tell) as world:
+    with joined(device, _say_error) as world:
         ranker = load(model, device)
-        held_out = ranker.held_out(Source(data_dir, options).interactions(test, "test"))
+        data = Source(data_dir, options).interactions(test, "test")
+        require_same(world, "model", model_fingerprint(model))
+        require_same(world, "test data", data.fingerprint)
+        held_out = ranker.held_out(data)
         metrics = held_out.summary(evaluate_together(held_out, ranker.scorer_, k, world))
     if not world.first:
         return
@@ -241,7 +244,7 @@ def recommend(
         if on_ray:
             rows = recommend_all_on_ray(order, workers)
         else:
-            with joined(device, _tell) as world:
+            with joined(device, _say_error) as world:
                 rows = recommend_all(order, world)
             if not world.first:
                 return
@@ -390,10 +393,10 @@ def main() -> None:
         _complain(f"{error.filename or 'input or output'}: {error.strerror or error}", status=2)
 
 
-def _tell(sentence: str) -> None:
+def _say_error(sentence: str) -> None:
     err.print(f"[bold red]error:[/] {sentence}", highlight=False, soft_wrap=True)
 
 
 def _complain(sentence: str, status: int) -> None:
-    _tell(sentence)
+    _say_error(sentence)
     sys.exit(status)

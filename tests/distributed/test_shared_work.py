@@ -33,7 +33,7 @@ import torch
 from densirank import load
 from densirank.batch.parts import Batch
 from densirank.batch.sharing import run_together
-from densirank.distributed.evaluating import evaluate_together
+from densirank.distributed.evaluating import evaluate_together, require_same
 from densirank.distributed.group import joined
 from densirank.storage import model_fingerprint
 
@@ -54,6 +54,8 @@ with joined("cpu") as world:
         target = out / f"{part_users}.parquet"
         batch = Batch(ranker, fingerprint, target, 5, part_users=part_users)
         assert run_together(batch, world) == 200
+    require_same(world, "model", fingerprint)
+    require_same(world, "test data", "another" if world.rank == 2 else "one")
 """
 
 
@@ -96,7 +98,8 @@ def test_three_processes_do_what_one_does(small: Path, tmp_path: Path) -> None:
     script = tmp_path / "together.py"
     script.write_text(TOGETHER)
     done = torchrun(3, script, small / "model", small / "test.parquet", tmp_path)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode != 0
+    assert done.stderr.count("were given a different test data: give all the same") == 1
     fingerprint = model_fingerprint(small / "model")
     for part_users in (7, 50):
         alone = tmp_path / "alone.parquet"

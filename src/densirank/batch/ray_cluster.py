@@ -7,8 +7,9 @@ same whoever makes it, so Ray may lose a worker and try again, and a run may be 
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -56,28 +57,39 @@ def run_on_ray(
     There are as many workers as the cluster has CPUs, or GPUs if the model is to run on them,
     unless ``workers`` says otherwise.
     """
-    batch.claim_folder()
-    missing = batch.missing()
-    if missing:
-        resource = "GPU" if batch.ranker.scorer_.device.type == "cuda" else "CPU"
+    if batch.parts_done() < batch.n_parts:
         with _cluster() as ray:
-            there = int(ray.cluster_resources().get(resource, 0))
-            if there < (workers or 1):
-                raise InputError(
-                    f"the Ray cluster has {there} {resource}s, one for each worker: too few"
-                )
+            resource = "GPU" if batch.ranker.scorer_.device.type == "cuda" else "CPU"
+            pool = pool_size(ray.cluster_resources(), resource, workers)
+            batch.claim_folder()
+            missing = batch.missing()
             made = ray.data.from_items([{"part": number} for number in missing]).map_batches(
                 PartMaker,
                 fn_constructor_args=(order,),
                 batch_size=1,
-                compute=ray.data.ActorPoolStrategy(size=min(workers or there, len(missing))),
+                compute=ray.data.ActorPoolStrategy(size=min(pool, len(missing))),
                 **{f"num_{resource.lower()}s": 1},
             )
-            for done, row in enumerate(made.iter_rows(), start=1):
+            for done, row in enumerate(made.iter_rows(), start=batch.n_parts - len(missing) + 1):
                 if row["trouble"]:
                     raise InputError(row["trouble"])
-                on_part(batch.n_parts - len(missing) + done)
+                on_part(done)
     return batch.finish()
+
+
+def pool_size(there: Mapping[str, float], resource: str, workers: int | None) -> int:
+    """How many workers to start where a cluster has so much; each takes one CPU or GPU.
+
+    >>> pool_size({"CPU": 8.0}, "CPU", None)
+    8
+    """
+    count = int(there.get(resource, 0))
+    if count < (workers or 1):
+        raise InputError(
+            f"the Ray cluster has {count} {resource}s and every worker takes one: too few for "
+            f"{workers or 1}"
+        )
+    return workers or count
 
 
 @contextmanager
@@ -90,6 +102,7 @@ def _cluster() -> Iterator[Any]:
         raise InputError(
             "--engine ray needs the package ray: pip install 'densirank[ray]'"
         ) from error
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
     ray.data.DataContext.get_current().enable_progress_bars = False
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # what is run is told to nobody
     try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import torch
 
 from densirank.distributed.group import World
+from densirank.errors import InputError
 from densirank.evaluation.held_out import HeldOut
 from densirank.evaluation.metrics import Evaluation, Tally
 from densirank.ranking.blocks import default_budget, rows_per_block
@@ -26,9 +27,8 @@ def evaluate_together(
     budget = default_budget(scorer.device) if budget_bytes is None else budget_bytes
     rows = rows_per_block(scorer.n_items, budget)
     blocks = world.own(-(-len(held_out.users) // rows))
-    own = held_out.tally(
-        scorer, held_out.users[blocks.start * rows : blocks.stop * rows], k, budget
-    )
+    users = held_out.users[blocks.start * rows : blocks.stop * rows]
+    own = held_out.tally(scorer, users, k, budget)
     listed = world.sum_(own.listed.to(torch.int32))
     return Tally(
         torch.cat(world.gathered(own.users)),
@@ -36,3 +36,15 @@ def evaluate_together(
         listed > 0,
         world.sum_(own.popularity),
     ).evaluation(k)
+
+
+def require_same(world: World, what: str, fingerprint: str) -> None:
+    """Refuse to go on where processes have been given different things to work on."""
+    if world.size == 1:
+        return
+    for rank, theirs in enumerate(world.texts(what, fingerprint)):
+        if theirs != fingerprint:
+            raise InputError(
+                f"process {world.rank} and process {rank} were given a different {what}: give all "
+                "the same"
+            )

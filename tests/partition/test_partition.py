@@ -211,6 +211,17 @@ def test_files_that_disagree_are_named(tmp_path: Path) -> None:
         Log.open(folder, ANY)
 
 
+@pytest.mark.parametrize("kind", ["integers", "text"])
+def test_a_log_that_changes_while_it_is_read_is_found_out(tmp_path: Path, kind: str) -> None:
+    source = written(a_log(kind), tmp_path / "log")
+    log = Log.open(source, ANY)
+    users, items = log.ids("user").encoder(), log.ids("item").encoder()
+    added = {"integers": pl.lit(7), "text": pl.lit("somebody")}[kind]
+    a_log(kind).with_columns(user_id=added).write_parquet(source / "0.parquet")
+    with pytest.raises(InputError, match="has changed while it was read"):
+        list(log.records(users, items))
+
+
 def test_no_log_and_a_folder_of_somebody_else_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no Parquet file in"):
         Log.open(tmp_path, ANY)

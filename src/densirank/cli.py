@@ -16,7 +16,9 @@ from densirank.atomic import written_atomically
 from densirank.batch.order import Order
 from densirank.batch.running import recommend_all, recommend_all_on_ray
 from densirank.calibrating.command import calibrate
+from densirank.distributed.engine import engine_of
 from densirank.distributed.evaluating import evaluate_together, require_same
+from densirank.distributed.folder import FitFolder
 from densirank.distributed.group import joined, under_torchrun
 from densirank.errors import DensirankError, InputError, TrainingError
 from densirank.experiments.command import paper
@@ -51,7 +53,7 @@ from densirank.options import (
 from densirank.partition.command import partition
 from densirank.progress import ProgressBar
 from densirank.serving.command import serve
-from densirank.storage import CHECKPOINT, MANIFEST, TRAINING_LOG, model_fingerprint, prepare_folder
+from densirank.storage import TRAINING_LOG, model_fingerprint
 from densirank.training.callbacks import JsonLines
 from densirank.tuning.command import tune
 
@@ -103,47 +105,44 @@ def fit(
 
     Reads CSV, TSV, Parquet, JSON lines, RecBole .inter and the text form 'user item item …'.
     """
-    source = training_source(
-        data_dir,
-        user_column=user_column,
-        item_column=item_column,
-        timestamp_column=timestamp_column,
-        weight_column=weight_column,
-        format=format,
-        ordered=ordered,
-    )
-    chosen = settings_from(config, settings or [])
-    ranker = Ranker(method, seed=seed, device=device, precision=precision, **chosen)
-    data = source.interactions(train, "train")
-    held_out = _validation(valid, source)
-    prepare_folder(out_dir)
-    if resume and (out_dir / MANIFEST).exists() and not (out_dir / CHECKPOINT).exists():
-        err.print(f"{out_dir} holds a finished model: there is nothing to resume.")
-        return
-    if not resume:
-        (out_dir / CHECKPOINT).unlink(missing_ok=True)
-        (out_dir / TRAINING_LOG).unlink(missing_ok=True)
-    err.print(
-        f"{data.n_users:,} users, {data.n_items:,} items, {len(data):,} pairs; {ranker.method.name}"
-    )
-    with ProgressBar(err) as bar:
-        ranker.fit(
-            data,
-            held_out,
-            valid_split=choice("--valid-split", valid_split, ("last", "random")),
-            callbacks=[bar, JsonLines(out_dir / TRAINING_LOG)],
-            checkpoint=out_dir / CHECKPOINT,
-            checkpoint_seconds=checkpoint_every,
+    with joined(device, _say_error) as world:
+        err.quiet = not world.first
+        source = training_source(
+            data_dir,
+            user_column=user_column,
+            item_column=item_column,
+            timestamp_column=timestamp_column,
+            weight_column=weight_column,
+            format=format,
+            ordered=ordered,
         )
-    ranker.save(out_dir)
-    if ranker.training_.get("interrupted"):
+        chosen = settings_from(config, settings or [])
+        ranker = Ranker(method, seed=seed, device=device, precision=precision, **chosen)
+        data = source.interactions(train, "train")
+        held_out = _validation(valid, source)
+        place = FitFolder(out_dir, world)
+        if not place.prepare(resume):
+            err.print(f"{out_dir} holds a finished model: there is nothing to resume.")
+            return
         err.print(
-            f"Interrupted after {ranker.training_['iterations']} iterations. What there is was "
-            f"saved to {out_dir}; the same command with --resume goes on."
+            f"{data.n_users:,} users, {data.n_items:,} items, {len(data):,} pairs; "
+            f"{ranker.method.name}" + (f", {world.size} processes" if world.together else "")
         )
+        with ProgressBar(err) as bar:
+            ranker.fit(
+                data,
+                held_out,
+                valid_split=choice("--valid-split", valid_split, ("last", "random")),
+                callbacks=[bar, JsonLines(out_dir / TRAINING_LOG)],
+                checkpoint=place.checkpoint,
+                checkpoint_seconds=checkpoint_every,
+                engine=engine_of(world, precision),
+            )
+        interrupted = place.keep(ranker)
+    if world.first:
+        err.print(_fit_summary(ranker, out_dir))
+    if interrupted:
         raise typer.Exit(INTERRUPTED)
-    (out_dir / CHECKPOINT).unlink(missing_ok=True)
-    err.print(_fit_summary(ranker, out_dir))
 
 
 app.command()(tune)
@@ -338,6 +337,11 @@ def _fit_summary(ranker: Ranker, folder: Path) -> str:
     record = ranker.training_
     if not record:
         return f"Model written to {folder}."
+    if record["interrupted"]:
+        return (
+            f"Interrupted after {record['iterations']} iterations. What there is was saved to "
+            f"{folder}; the same command with --resume goes on."
+        )
     found = ""
     if record["best_validation_ndcg@20"] is not None:
         found = (
@@ -393,10 +397,11 @@ def main() -> None:
         _complain(f"{error.filename or 'input or output'}: {error.strerror or error}", status=2)
 
 
-def _say_error(sentence: str) -> None:
-    err.print(f"[bold red]error:[/] {sentence}", highlight=False, soft_wrap=True)
-
-
 def _complain(sentence: str, status: int) -> None:
     _say_error(sentence)
     sys.exit(status)
+
+
+def _say_error(sentence: str) -> None:
+    err.quiet = False
+    err.print(f"[bold red]error:[/] {sentence}", highlight=False, soft_wrap=True)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 import torch
@@ -41,11 +42,17 @@ class World:
     backend: str | None = None
     attempt: int = 0  # how many times torchrun has started these processes anew
     store: Any = None  # of texts, where there is more than one process
+    turns: Iterator[int] = field(default_factory=count)  # that texts have been exchanged
 
     @classmethod
     def alone(cls, device: torch.device | None = None) -> World:
         """A world of one process, which needs no torchrun."""
         return cls(device=device or torch.device("cpu"))
+
+    @property
+    def together(self) -> bool:
+        """Whether torchrun has started it, be it as the only one."""
+        return self.backend is not None
 
     @property
     def first(self) -> bool:
@@ -69,7 +76,7 @@ class World:
     def sum_(self, values: Tensor) -> Tensor:
         """Add up the values of all processes, in place; every process has the sum."""
         if self.size > 1:
-            with _contact():
+            with in_contact():
                 dist.all_reduce(values)
         return values
 
@@ -87,7 +94,7 @@ class World:
         padded = rows.new_zeros((max(counts), *rows.shape[1:]))
         padded[: len(rows)] = rows
         everybodys = [torch.empty_like(padded) for _ in counts]
-        with _contact():
+        with in_contact():
             dist.all_gather(everybodys, padded)
         return [part[:count] for part, count in zip(everybodys, counts, strict=True)]
 
@@ -99,15 +106,17 @@ class World:
         if self.size == 1:
             return rows.cpu()
         counts = self._counts(len(rows))
-        with _contact():
+        with in_contact():
             if not self.first:
-                dist.send(rows.contiguous(), 0)
+                if len(rows) > 0:
+                    dist.send(rows.contiguous(), 0)
                 return None
             parts = [rows.cpu()]
             for rank in range(1, self.size):
-                part = rows.new_empty((counts[rank], *rows.shape[1:]))
-                dist.recv(part, rank)
-                parts.append(part.cpu())
+                if counts[rank] > 0:
+                    part = rows.new_empty((counts[rank], *rows.shape[1:]))
+                    dist.recv(part, rank)
+                    parts.append(part.cpu())
             return torch.cat(parts)
 
     def exchange(self, rows: Tensor, sent: Sequence[int], received: Sequence[int]) -> Tensor:
@@ -118,15 +127,16 @@ class World:
         if self.size == 1:
             return rows
         came = rows.new_empty((sum(received), *rows.shape[1:]))
-        with _contact():
+        with in_contact():
             dist.all_to_all_single(came, rows.contiguous(), list(received), list(sent))
         return came
 
     def texts(self, topic: str, text: str) -> list[str]:
-        """What every process says about a topic, by rank; a topic is spoken of once."""
+        """What every process says about a topic, by rank."""
         if self.size == 1:
             return [text]
-        with _contact():
+        topic = f"{topic}/{next(self.turns)}"
+        with in_contact():
             self.store.set(f"{topic}/{self.rank}", text)
             return [self.store.get(f"{topic}/{rank}").decode() for rank in range(self.size)]
 
@@ -137,7 +147,7 @@ class World:
     def _counts(self, count: int) -> list[int]:
         own = torch.tensor([count], device=self.device)
         counts = [torch.empty_like(own) for _ in range(self.size)]
-        with _contact():
+        with in_contact():
             dist.all_gather(counts, own)
         return [int(other) for other in counts]
 
@@ -181,7 +191,8 @@ def _meet(rank: int, size: int, backend: str, timeout: timedelta) -> None:
 def _store(name: str, timeout: timedelta) -> Any:
     """A connection of its own to the place where the processes have met."""
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    return dist.PrefixStore(name, dist.TCPStore(host, port, is_master=False, timeout=timeout))
+    connection = dist.TCPStore(host, port, is_master=False, timeout=timeout)  # type: ignore[attr-defined]
+    return dist.PrefixStore(name, connection)  # type: ignore[attr-defined]
 
 
 def _own_device(name: str) -> torch.device:
@@ -211,7 +222,7 @@ def _timeout_seconds() -> float:
 
 
 @contextmanager
-def _contact() -> Iterator[None]:
+def in_contact() -> Iterator[None]:
     """Words that do not come through mean that somebody is no longer there."""
     try:
         yield

@@ -77,10 +77,12 @@ def torchrun(size: int, *words: object) -> subprocess.CompletedProcess[str]:
 def tied(data: Interactions) -> Ranker:
     """A model whose scores are small whole numbers: most of a list is ties."""
     random = torch.Generator().manual_seed(0)
-    shapes = (data.n_users, 3), (data.n_items, 3)
-    vectors = (torch.randint(-1, 2, shape, generator=random).float() for shape in shapes)
+    users, items = (
+        torch.randint(-1, 2, (count, 3), generator=random).float()
+        for count in (data.n_users, data.n_items)
+    )
     ranker = Ranker("wd-mf", device="cpu")
-    return ranker._keep(data, Fitted(VectorScorer(*vectors), ItemSide(data.item_counts)))
+    return ranker._keep(data, Fitted(VectorScorer(users, items), ItemSide(data.item_counts)))
 
 
 @pytest.fixture(scope="module")

@@ -106,7 +106,7 @@ def _cluster() -> Iterator[Any]:
     ray.data.DataContext.get_current().enable_progress_bars = False
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # what is run is told to nobody
     try:
-        ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
         yield ray
     except ray.exceptions.RayError as error:
         first_line = str(error).strip().partition("\n")[0]

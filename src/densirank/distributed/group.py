@@ -172,6 +172,7 @@ def joined(device: str = "auto", complain: Callable[[str], None] | None = None) 
     with Alarm(rank, _store(f"alarm/{attempt}", timeout), complain):
         yield world
         world.wait()
+    world.wait()  # nobody looks at the store any more, which may end with its process
     dist.destroy_process_group()
 
 

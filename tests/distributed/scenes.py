@@ -41,14 +41,14 @@ def cases() -> Iterator[tuple[str, Interactions, float | None, str, dict[str, An
     for method in ("wd-mf", "wd-lgcn"):
         for optimiser in ("adam", "whitened"):
             yield f"{method}-{optimiser}", DATA, None, method, {"optimiser": optimiser}
-    yield "sampled", DATA, None, "pde-mf", {"candidates": 40, "iterations": 10}
-    every_item = {"candidates": "all", "inference_layers": 2, "iterations": 10}
+    yield "sampled", DATA, None, "pde-mf", {"candidates": 40, "iterations": 5}
+    every_item = {"candidates": "all", "inference_layers": 2, "iterations": 5}
     yield "every-item", DATA, None, "mle-lgcn", every_item
     weights = {"user_exponent": 0.5, "base_exponent": 0.5, "candidate_correction": 0.5}
-    yield "weighted", DATA, None, "wd-mf", {"iterations": 10, **weights}
-    stops = {"validate_every": 2, "patience": 2, "filter_weight": 0.3, "iterations": 30}
+    yield "weighted", DATA, None, "wd-mf", {"iterations": 5, **weights}
+    stops = {"validate_every": 2, "patience": 2, "filter_weight": 0.3, "iterations": 24}
     yield "validated", DATA, 0.2, "wd-lgcn", stops
-    yield "few", FEW, None, "wd-lgcn", {"users_per_batch": 1, "iterations": 10}
+    yield "few", FEW, None, "wd-lgcn", {"users_per_batch": 1, "iterations": 5}
 
 
 def equality(folder: Path) -> None:
@@ -104,7 +104,7 @@ def _check_routes(world: World) -> None:
 def resuming(folder: Path) -> None:
     """A fit that four processes begin, two go on with and one ends; and half a checkpoint."""
 
-    def until(iteration: int) -> Work:
+    def until(iteration: int | None) -> Work:
         def stop(report: Report) -> None:
             if report.iteration == iteration:
                 os.kill(os.getpid(), signal.SIGINT)
@@ -117,20 +117,20 @@ def resuming(folder: Path) -> None:
                     0.2,
                     callbacks=[stop],
                     checkpoint=folder / f"checkpoint-{optimiser}",
-                    checkpoint_seconds=0,
+                    checkpoint_seconds=PATIENCE,  # only when it is interrupted
                     engine=engine_of(world),
                 )
                 if world.first:
-                    ranker.save(folder / f"{optimiser}-until-{iteration}")
+                    ranker.save(folder / f"{optimiser}-until-{iteration or 'the-end'}")
                     half_written = folder / f"checkpoint-{optimiser}" / checkpoint.WRITING
-                    half_written.mkdir()
+                    half_written.mkdir(exist_ok=True)
                     (half_written / "shard-00001.safetensors").write_bytes(b"half of it")
 
         return work
 
     assert together(4, until(20)) == [0] * 4
     assert together(2, until(30)) == [0] * 2
-    assert together(1, until(0)) == [0]
+    assert together(1, until(None)) == [0]
 
 
 def failures(folder: Path) -> None:

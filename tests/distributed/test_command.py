@@ -1,4 +1,4 @@
-"""``torchrun -m densirank fit``, as people type it: a process is killed, and torchrun starts anew."""
+"""``torchrun -m densirank fit`` as people type it; a killed process is started again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from densirank.distributed.group import World
 from densirank.errors import InputError
 from densirank.storage import CHECKPOINT, MANIFEST, SPLIT_CHECKPOINT, TRAINING_LOG
 
-ITERATIONS = 60
+ITERATIONS = 40
 TIME_LIMIT = 90
 
 
@@ -73,8 +73,9 @@ def test_a_killed_process_costs_no_more_than_the_steps_since_the_last_checkpoint
         (together.scorer_.user_vectors, alone.scorer_.user_vectors),
         (together.scorer_.item_vectors, alone.scorer_.item_vectors),
     ):
-        assert float((mine - theirs).norm() / theirs.norm()) < 1e-4
-    reported = [json.loads(line)["iteration"] for line in (out / TRAINING_LOG).open()]
+        assert float((mine - theirs).norm() / theirs.norm()) < 1e-5
+    lines = (out / TRAINING_LOG).read_text().splitlines()
+    reported = [json.loads(line)["iteration"] for line in lines]
     for iteration in range(10, ITERATIONS + 1, 10):
         once = reported.count(iteration) == 1
         assert once or (reported.count(iteration) == 2 and iteration >= killed_at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,8 +32,8 @@ def played(
     folder = tmp_path_factory.mktemp("failures")
     written = scene("failures", folder)
     ended = json.loads((folder / "ended.json").read_text())
-    parts = [part.partition("]\n") for part in written.split("[")]
-    return ended, {name: text for name, _, text in parts if name in SAID}
+    _, *parts = re.split(r"(?m)^\[(.+)\]\n", written)
+    return ended, dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 @pytest.mark.parametrize("failure", SAID)

@@ -172,6 +172,7 @@ def joined(device: str = "auto", complain: Callable[[str], None] | None = None) 
     with Alarm(rank, _store(f"alarm/{attempt}", timeout), complain):
         yield world
         world.wait()
+    world.wait()  # nobody looks at the store any more, which may end with its process
     dist.destroy_process_group()
 
 
@@ -183,7 +184,7 @@ def _meet(rank: int, size: int, backend: str, timeout: timedelta) -> None:
     except (RuntimeError, ValueError) as error:
         raise LostContact(
             f"process {rank} of {size} did not meet the others at {place} within "
-            f"{timeout.total_seconds():g} s ({_first_line(error)}); see that all nodes were "
+            f"{timeout.total_seconds():g} s ({_briefly(error)}); see that all nodes were "
             "started with the same --rdzv-endpoint and can reach it"
         ) from error
 
@@ -230,10 +231,10 @@ def in_contact() -> Iterator[None]:
         raise
     except RuntimeError as error:
         raise LostContact(
-            f"another process of the run has stopped or does not answer ({_first_line(error)}); "
+            f"another process of the run has stopped or does not answer ({_briefly(error)}); "
             "what was trained until the last checkpoint is kept, and --resume goes on from it"
         ) from error
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0]
+def _briefly(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0].partition(". ")[0]

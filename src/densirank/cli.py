@@ -13,8 +13,13 @@ from rich.table import Column, Table
 
 from densirank import METHODS, Interactions, Ranker, __version__, load
 from densirank.atomic import written_atomically
-from densirank.batch.running import recommend_all
+from densirank.batch.order import Order
+from densirank.batch.running import recommend_all, recommend_all_on_ray
 from densirank.calibrating.command import calibrate
+from densirank.distributed.engine import engine_of
+from densirank.distributed.evaluating import evaluate_together, require_same
+from densirank.distributed.folder import FitFolder
+from densirank.distributed.group import joined, under_torchrun
 from densirank.errors import DensirankError, InputError, TrainingError
 from densirank.experiments.command import paper
 from densirank.export.command import export
@@ -45,9 +50,10 @@ from densirank.options import (
     settings_from,
     training_source,
 )
+from densirank.partition.command import partition
 from densirank.progress import ProgressBar
 from densirank.serving.command import serve
-from densirank.storage import CHECKPOINT, MANIFEST, TRAINING_LOG, prepare_folder
+from densirank.storage import TRAINING_LOG, model_fingerprint
 from densirank.training.callbacks import JsonLines
 from densirank.tuning.command import tune
 
@@ -99,47 +105,44 @@ def fit(
 
     Reads CSV, TSV, Parquet, JSON lines, RecBole .inter and the text form 'user item item …'.
     """
-    source = training_source(
-        data_dir,
-        user_column=user_column,
-        item_column=item_column,
-        timestamp_column=timestamp_column,
-        weight_column=weight_column,
-        format=format,
-        ordered=ordered,
-    )
-    chosen = settings_from(config, settings or [])
-    ranker = Ranker(method, seed=seed, device=device, precision=precision, **chosen)
-    data = source.interactions(train, "train")
-    held_out = _validation(valid, source)
-    prepare_folder(out_dir)
-    if resume and (out_dir / MANIFEST).exists() and not (out_dir / CHECKPOINT).exists():
-        err.print(f"{out_dir} holds a finished model: there is nothing to resume.")
-        return
-    if not resume:
-        (out_dir / CHECKPOINT).unlink(missing_ok=True)
-        (out_dir / TRAINING_LOG).unlink(missing_ok=True)
-    err.print(
-        f"{data.n_users:,} users, {data.n_items:,} items, {len(data):,} pairs; {ranker.method.name}"
-    )
-    with ProgressBar(err) as bar:
-        ranker.fit(
-            data,
-            held_out,
-            valid_split=choice("--valid-split", valid_split, ("last", "random")),
-            callbacks=[bar, JsonLines(out_dir / TRAINING_LOG)],
-            checkpoint=out_dir / CHECKPOINT,
-            checkpoint_seconds=checkpoint_every,
+    with joined(device, _say_error) as world:
+        err.quiet = not world.first
+        source = training_source(
+            data_dir,
+            user_column=user_column,
+            item_column=item_column,
+            timestamp_column=timestamp_column,
+            weight_column=weight_column,
+            format=format,
+            ordered=ordered,
         )
-    ranker.save(out_dir)
-    if ranker.training_.get("interrupted"):
+        chosen = settings_from(config, settings or [])
+        ranker = Ranker(method, seed=seed, device=device, precision=precision, **chosen)
+        data = source.interactions(train, "train")
+        held_out = _validation(valid, source)
+        place = FitFolder(out_dir, world)
+        if not place.prepare(resume):
+            err.print(f"{out_dir} holds a finished model: there is nothing to resume.")
+            return
         err.print(
-            f"Interrupted after {ranker.training_['iterations']} iterations. What there is was "
-            f"saved to {out_dir}; the same command with --resume goes on."
+            f"{data.n_users:,} users, {data.n_items:,} items, {len(data):,} pairs; "
+            f"{ranker.method.name}" + (f", {world.size} processes" if world.together else "")
         )
+        with ProgressBar(err) as bar:
+            ranker.fit(
+                data,
+                held_out,
+                valid_split=choice("--valid-split", valid_split, ("last", "random")),
+                callbacks=[bar, JsonLines(out_dir / TRAINING_LOG)],
+                checkpoint=place.checkpoint,
+                checkpoint_seconds=checkpoint_every,
+                engine=engine_of(world, precision),
+            )
+        interrupted = place.keep(ranker)
+    if world.first:
+        err.print(_fit_summary(ranker, out_dir))
+    if interrupted:
         raise typer.Exit(INTERRUPTED)
-    (out_dir / CHECKPOINT).unlink(missing_ok=True)
-    err.print(_fit_summary(ranker, out_dir))
 
 
 app.command()(tune)
@@ -147,6 +150,7 @@ app.command()(calibrate)
 app.command()(update)
 app.command()(paper)
 app.command()(serve)
+app.command()(partition)
 app.command()(index)
 app.command()(export)
 
@@ -164,9 +168,16 @@ def evaluate(
     device: DeviceOption = "auto",
 ) -> None:
     """Measure a model on held-out interactions: recall, nDCG and more at k, over all items."""
-    ranker = load(model, device)
     options = {"user_column": user_column, "item_column": item_column, "format": format}
-    metrics = ranker.evaluate(Source(data_dir, options).interactions(test, "test"), k)
+    with joined(device, _say_error) as world:
+        ranker = load(model, device)
+        data = Source(data_dir, options).interactions(test, "test")
+        require_same(world, "model", model_fingerprint(model))
+        require_same(world, "test data", data.fingerprint)
+        held_out = ranker.held_out(data)
+        metrics = held_out.summary(evaluate_together(held_out, ranker.scorer_, k, world))
+    if not world.first:
+        return
     if as_json:
         out.print_json(json.dumps(metrics))
     else:
@@ -201,12 +212,20 @@ def recommend(
         bool,
         typer.Option("--approximate", help="Search by the model's index; no probabilities then."),
     ] = False,
+    engine: Annotated[
+        str, typer.Option(help="Who makes the parts of --all --out: local or ray, a Ray cluster.")
+    ] = "local",
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Workers of --engine ray. Default: one for each CPU or GPU."),
+    ] = None,
     device: DeviceOption = "auto",
 ) -> None:
     """List the items people are most likely to want next, with their probabilities.
 
-    --all --out FILE works through the users in parts, in bounded memory. Stopped in any way, the
-    same command goes on where it was, unless the model or an option has changed since.
+    --all --out FILE works through the users in parts, in bounded memory; under torchrun, or with
+    --engine ray, several processes share them. Stopped in any way, the same command goes on where
+    it was, unless the model or an option has changed since.
     """
     if [bool(user), everyone, history is not None].count(True) != 1:
         raise InputError(
@@ -218,10 +237,20 @@ def recommend(
         raise InputError(f"{out_file} is a folder; --out names the file to write")
     if out_file is not None and not out_file.parent.is_dir():
         raise InputError(f"there is no folder {out_file.parent} to write {out_file.name} to")
+    on_ray = choice("--engine", engine, ("local", "ray")) == "ray"
     if everyone and out_file is not None:
-        rows = recommend_all(model, out_file, k, approximate=approximate, device=device)
+        order = Order(model.absolute(), out_file.absolute(), k, approximate, device)
+        if on_ray:
+            rows = recommend_all_on_ray(order, workers)
+        else:
+            with joined(device, _say_error) as world:
+                rows = recommend_all(order, world)
+            if not world.first:
+                return
         err.print(f"{rows:,} rows written to {out_file}")
         return
+    if on_ray or under_torchrun():
+        raise InputError("several processes share the work of --all with --out FILE, and no other")
     ranker = load(model, device)
     if history is not None:
         ranker = folded_in(ranker, history)
@@ -308,6 +337,11 @@ def _fit_summary(ranker: Ranker, folder: Path) -> str:
     record = ranker.training_
     if not record:
         return f"Model written to {folder}."
+    if record["interrupted"]:
+        return (
+            f"Interrupted after {record['iterations']} iterations. What there is was saved to "
+            f"{folder}; the same command with --resume goes on."
+        )
     found = ""
     if record["best_validation_ndcg@20"] is not None:
         found = (
@@ -364,5 +398,10 @@ def main() -> None:
 
 
 def _complain(sentence: str, status: int) -> None:
-    err.print(f"[bold red]error:[/] {sentence}", highlight=False, soft_wrap=True)
+    _say_error(sentence)
     sys.exit(status)
+
+
+def _say_error(sentence: str) -> None:
+    err.quiet = False
+    err.print(f"[bold red]error:[/] {sentence}", highlight=False, soft_wrap=True)

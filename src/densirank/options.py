@@ -13,6 +13,7 @@ from rich.console import Console
 from densirank import Interactions, read
 from densirank.data.catalogue import PUBLIC_SETS, load_public
 from densirank.errors import InputError
+from densirank.partition.reading import Partition, is_partition
 from densirank.settings import KEYS, SettingOverrides, parse_settings
 
 INTERRUPTED = 130
@@ -22,7 +23,10 @@ out = Console(soft_wrap=True)
 err = Console(stderr=True)
 
 DataArgument = Annotated[
-    str, typer.Argument(metavar="DATA", help="A file of interactions, or a public set's name.")
+    str,
+    typer.Argument(
+        metavar="DATA", help="A file of interactions, a partition, or a public set's name."
+    ),
 ]
 MethodOption = Annotated[str, typer.Option(help="See 'densirank methods'.")]
 ValidSplitOption = Annotated[
@@ -71,6 +75,8 @@ class Source:
         """A file, or the part of a named public set that the command is about."""
         if source in PUBLIC_SETS and not Path(source).exists():
             return load_public(source, part, self.data_dir)
+        if is_partition(Path(source)):
+            return Partition.open(Path(source)).whole()
         return read(source, allow_empty_users=part == "test", **self.options)
 
 

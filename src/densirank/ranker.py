@@ -20,7 +20,7 @@ from densirank.data.splitting import validation_split
 from densirank.data.vocabulary import Ids, Vocabulary, listed
 from densirank.errors import InputError
 from densirank.evaluation.metrics import Evaluation
-from densirank.fitting import Fitted, fit_scorer
+from densirank.fitting import Engine, Fitted, fit_scorer
 from densirank.hardware import resolve_device
 from densirank.indexing.storing import save_index
 from densirank.methods import method_named
@@ -84,6 +84,7 @@ class Ranker(Probabilities, NewData, Searching):
         checkpoint: str | PathLike[str] | None = None,
         checkpoint_seconds: float = 30.0,
         snapshots: Snapshots | None = None,
+        engine: Engine = fit_scorer,
     ) -> Self:
         """Train on interactions, or on anything :func:`densirank.read` takes.
 
@@ -92,7 +93,8 @@ class Ranker(Probabilities, NewData, Searching):
         With it, training stops early on nDCG@20 and the best iterate is kept; without it, it runs
         for ``iterations`` steps. ``checkpoint`` is a file to save the run to now and then; if it
         is there already, the run it holds is continued. ``snapshots`` are for looking at some
-        iterates on the way.
+        iterates on the way. ``engine`` does the work; where it leaves the result to another
+        process, the ranker stays without.
         """
         data = as_interactions(interactions)
         if data.ordered and self.method.timed:
@@ -100,7 +102,7 @@ class Ranker(Probabilities, NewData, Searching):
         if valid is not None and not isinstance(valid, float):
             valid = as_interactions(valid)
         train_part, held_out = self._hold_out(data, valid, valid_split)
-        fitted = fit_scorer(
+        fitted = engine(
             self.method,
             self.settings,
             self.seed,
@@ -111,7 +113,7 @@ class Ranker(Probabilities, NewData, Searching):
             self._checkpoint(checkpoint, checkpoint_seconds, data, valid, valid_split),
             snapshots,
         )
-        return self._keep(data, fitted)
+        return self if fitted is None else self._keep(data, fitted)
 
     def _hold_out(
         self,
@@ -248,18 +250,14 @@ class Ranker(Probabilities, NewData, Searching):
         ``unknown_users``. Test items it does not know are missed items, counted in
         ``unknown_items``, and so are pairs it was trained on, counted in ``seen_pairs``.
         """
-        held_out = self._held_out(test)
+        held_out = self.held_out(test)
         check_k(k)
-        return held_out.evaluate(self.scorer_, k).summary() | {
-            "unknown_users": held_out.unknown_users,
-            "unknown_items": held_out.unknown_items,
-            "seen_pairs": held_out.seen_pairs(),
-        }
+        return held_out.summary(held_out.evaluate(self.scorer_, k))
 
     def evaluation(self, test: Any, k: int = 20) -> Evaluation:
         """The same as :meth:`evaluate`, with every metric of every user."""
         check_k(k)
-        return self._held_out(test).evaluate(self.scorer_, k)
+        return self.held_out(test).evaluate(self.scorer_, k)
 
     # --- keeping -----------------------------------------------------------------------------
 

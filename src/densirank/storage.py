@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -34,9 +33,11 @@ FORMAT = "densirank-model"
 FORMAT_VERSION = 1
 MANIFEST = "model.json"
 CHECKPOINT = "checkpoint.safetensors"
+SPLIT_CHECKPOINT = "checkpoint"
+"""A folder: what several processes write."""
 TRAINING_LOG = "training.jsonl"
 CPU = torch.device("cpu")
-_OWN_FILES = frozenset({MANIFEST, CHECKPOINT, TRAINING_LOG})
+_OWN_FILES = frozenset({MANIFEST, CHECKPOINT, SPLIT_CHECKPOINT, TRAINING_LOG})
 
 
 @dataclass(frozen=True)
@@ -122,8 +123,8 @@ def load_model(folder: Path, device: torch.device) -> StoredModel:
         interactions = Interactions(
             indptr=tensors["history.indptr"].numpy(),
             items=tensors["history.items"].numpy(),
-            user_ids=_read_ids(paths["users"]),
-            item_ids=_read_ids(paths["items"]),
+            user_ids=read_ids(paths["users"]),
+            item_ids=read_ids(paths["items"]),
             ordered=bool(manifest["data"]["ordered"]),
         )
         _check_sizes(folder, tensors, interactions)
@@ -296,16 +297,16 @@ def read_json(path: Path, kind: str, version: int) -> dict[str, Any]:
     return manifest
 
 
-def checked_file(folder: Path, entry: Mapping[str, Any]) -> Path:
-    """The path of a model's file, once it is known to be whole."""
+def checked_file(folder: Path, entry: Mapping[str, Any], what: str = "model") -> Path:
+    """The path of a model's file (or of something else's), once it is known to be whole."""
     name = str(entry["name"])
     path = folder / name
     if Path(name).name != name:
-        raise StorageError(f"{folder / MANIFEST} names a file outside its folder: {name}")
+        raise StorageError(f"the {what} in {folder} names a file outside its folder: {name}")
     if not path.is_file():
         raise StorageError(f"{folder} is incomplete: {name} is missing")
     if path.stat().st_size != entry["bytes"] or _sha256(path) != entry["sha256"]:
-        raise StorageError(f"{path} is damaged: it is not the file the model was saved with")
+        raise StorageError(f"{path} is damaged: it is not the file the {what} was saved with")
     return path
 
 
@@ -339,13 +340,13 @@ def write_ids(path: Path, vocabulary: Vocabulary) -> None:
     pl.DataFrame({"id": pl.Series(vocabulary.ids, dtype=kind)}).write_parquet(path)
 
 
-def _read_ids(path: Path) -> Vocabulary:
+def read_ids(path: Path, first: int = 0, count: int | None = None) -> Vocabulary:
+    """The ids that :func:`write_ids` wrote, or some that stand together."""
     import polars as pl
 
-    ids = pl.read_parquet(path)["id"]
-    if ids.dtype == pl.String:
-        return Vocabulary.from_sorted(np.array(ids.to_list(), dtype=object))
-    return Vocabulary.from_sorted(ids.to_numpy().copy())
+    from densirank.data.column_values import vocabulary_of
+
+    return vocabulary_of(pl.scan_parquet(path).slice(first, count).collect()["id"])
 
 
 def _sha256(path: Path) -> str:

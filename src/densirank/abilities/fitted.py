@@ -69,7 +69,8 @@ class FittedRanker:
         item_counts = torch.from_numpy(self.items_.counts)
         return CalibratedScorer(self.scorer_, self.calibration_ or Calibration(), item_counts)
 
-    def _held_out(self, test: Any) -> HeldOut:
+    def held_out(self, test: Any) -> HeldOut:
+        """Test interactions in this model's terms, for whoever measures it in another way."""
         return HeldOut(
             as_interactions(test), self.interactions_, self.scorer_.device, self.items_.counts
         )

@@ -127,7 +127,7 @@ class Probabilities(FittedRanker):
 
         Probabilities change, lists do not. Of many held-out users a fixed sample is looked at.
         """
-        draws = self._held_out(validation).draws(calibration.MOST_USERS)
+        draws = self.held_out(validation).draws(calibration.MOST_USERS)
         log_popularity = self._density().log_popularity
         self.calibration_ = calibration.fit_calibration(
             self.scorer_, draws, log_popularity, popularity=popularity
@@ -142,5 +142,5 @@ class Probabilities(FittedRanker):
         """
         if bins < 1:
             raise InputError(f"bins must be at least 1, not {bins}")
-        draws = self._held_out(test).draws(reliability.MOST_USERS)
+        draws = self.held_out(test).draws(reliability.MOST_USERS)
         return frames.reliability(reliability.reliability(self._density(), draws, bins))

@@ -59,20 +59,38 @@ class Batch:
 
         Parts of an earlier run with the same model and options are not made again.
         """
-        self._claim_folder()
+        self.claim_folder()
         for number in range(self.n_parts):
-            path = self._part(number)
-            if not path.exists():
-                frame = self.ranker.recommend(
-                    self._users(number), self.k, approximate=self.approximate
-                )
-                with written_atomically(path) as temporary:
-                    frame.write_parquet(temporary)
+            self.make(number)
             on_part(number + 1)
+        return self.finish()
+
+    def make(self, number: int) -> None:
+        """Write a part, unless it is there."""
+        path = self._part(number)
+        if not path.exists():
+            frame = self.ranker.recommend(self._users(number), self.k, approximate=self.approximate)
+            with written_atomically(path) as temporary:
+                frame.write_parquet(temporary)
+
+    def finish(self) -> int:
+        """Put the parts together once all of them are there, and return the number of rows."""
         rows = self._merge()
         self._clear()
         self.folder.rmdir()
         return rows
+
+    def missing(self) -> list[int]:
+        """The parts that are still to be made."""
+        return [number for number in range(self.n_parts) if not self._part(number).exists()]
+
+    def check_folder(self, who: str) -> None:
+        """Refuse to go on where the parts' folder is not the one that was claimed for this run."""
+        if self._left_behind() != self._what():
+            raise InputError(
+                f"{who} does not find in {self.folder} what the first one has put there: all must "
+                "see the same file system and the same model"
+            )
 
     def parts_done(self) -> int:
         """How many parts an earlier run with the same model and options has left."""
@@ -106,7 +124,7 @@ class Batch:
         path = self.folder / MANIFEST
         return read_json(path, FORMAT, FORMAT_VERSION) if path.exists() else None
 
-    def _claim_folder(self) -> None:
+    def claim_folder(self) -> None:
         """Make the folder this run's own; parts of another run are deleted."""
         if self.folder.exists() and self._left_behind() is None and any(self.folder.iterdir()):
             raise InputError(f"{self.folder} holds something else; choose another --out")

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from rich.progress import TimeRemainingColumn
 
-from densirank import load
+from densirank.batch.order import Order
 from densirank.batch.parts import Batch
-from densirank.errors import InputError
+from densirank.batch.ray_cluster import run_on_ray
+from densirank.batch.sharing import own_parts, run_together
+from densirank.distributed.group import World
 from densirank.options import err
 from densirank.progress import Bars
-from densirank.storage import model_fingerprint
 
 
-def recommend_all(model: Path, target: Path, k: int, *, approximate: bool, device: str) -> int:
+def recommend_all(order: Order, world: World) -> int:
     """Write everybody's recommendations to a Parquet file, and return its number of rows."""
-    fingerprint = model_fingerprint(model)
-    ranker = load(model, device)
-    if model_fingerprint(model) != fingerprint:
-        raise InputError(f"the model in {model} was replaced while it was read: run this again")
-    batch = Batch(ranker, fingerprint, target, k, approximate)
+    batch = order.batch()
+    if world.first:
+        tell_of_earlier_parts(batch)
+    with PartsBar(len(own_parts(batch, world)) if world.first else 0) as bar:
+        return run_together(batch, world, bar.part)
+
+
+def recommend_all_on_ray(order: Order, workers: int | None) -> int:
+    """The same by the workers of a Ray cluster."""
+    batch = order.batch()
+    tell_of_earlier_parts(batch)
+    with PartsBar(batch.n_parts) as bar:
+        return run_on_ray(order, batch, workers, bar.part)
+
+
+def tell_of_earlier_parts(batch: Batch) -> None:
+    """Say that a run goes on, if it does."""
     done = batch.parts_done()
     if done:
         err.print(f"{done:,} of {batch.n_parts:,} parts are there already: going on.")
-    with PartsBar(batch.n_parts) as bar:
-        return batch.run(bar.part)
 
 
 class PartsBar(Bars):

@@ -93,12 +93,10 @@ class Interactions:
             raise InputError("there are no interactions")
         if len(users) != len(items):
             raise InputError(f"there are {len(users)} users but {len(items)} items in the pairs")
-        time = _column(timestamps, "timestamps", len(users))
-        weight = _column(weights, "weights", len(users))
+        time = checked_column(timestamps, "timestamps", len(users))
+        weight = checked_column(weights, "weights", len(users))
         if weight is not None and weight.min() <= 0:
-            if weight.min() < 0:
-                row = int(np.argmax(weight < 0)) + 1
-                raise InputError(f"weights must not be negative; row {row} is")
+            refuse_negative(weight)
             some = weight > 0
             users, items, weight = users[some], items[some], weight[some]
             time = None if time is None else time[some]
@@ -233,7 +231,7 @@ class Interactions:
         return digest.hexdigest()
 
 
-def _column(values: ArrayLike | None, name: str, length: int) -> NDArray[Any] | None:
+def checked_column(values: ArrayLike | None, name: str, length: int) -> NDArray[Any] | None:
     """A numeric column beside the pairs, checked: right length, all finite."""
     if values is None:
         return None
@@ -251,6 +249,13 @@ def _column(values: ArrayLike | None, name: str, length: int) -> NDArray[Any] | 
         row = int(np.argmin(np.isfinite(array))) + 1
         raise InputError(f"{name} must be finite; row {row} is not")
     return array
+
+
+def refuse_negative(weights: NDArray[Any]) -> None:
+    """Refuse weights of which one is below zero, naming its row."""
+    if (weights < 0).any():
+        row = int(np.argmax(weights < 0)) + 1
+        raise InputError(f"weights must not be negative; row {row} is")
 
 
 def _place_type(n: int) -> type[np.integer[Any]]:

@@ -1,7 +1,6 @@
 """Tables of interactions, one pair a row: CSV, TSV, Parquet, JSON lines, RecBole and data frames.
 
-The only place that knows polars. Every source becomes a :class:`_Table`, of which only the columns
-that play a role are ever loaded.
+Every source becomes a :class:`_Table`, of which only the columns that play a role are ever loaded.
 """
 
 from __future__ import annotations
@@ -18,6 +17,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from densirank.data.column_values import (
+    POLARS_TROUBLE,
+    id_column,
+    numbers,
+    refuse_missing,
+    sound_parquet,
+    times,
+    vocabulary_of,
+)
 from densirank.data.columns import NO_NAMES, Columns
 from densirank.data.files import check_file, read_bytes
 from densirank.data.interactions import Interactions
@@ -25,10 +33,6 @@ from densirank.data.vocabulary import Vocabulary, encode
 from densirank.errors import InputError
 
 SEPARATORS = {"csv": ",", "tsv": "\t", "inter": "\t"}
-
-# What polars raises at a damaged file: its own errors, a panic where it trusted the file, and
-# in older versions a bare RuntimeError.
-_POLARS_TROUBLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, RuntimeError)
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ def _separated(path: Path, kind: str, header: bool) -> _Table:
             )
         except pl.exceptions.NoDataError as error:
             raise InputError(f"{path} is empty") from error
-        except _POLARS_TROUBLE as error:
+        except POLARS_TROUBLE as error:
             raise _separated_refusal(path, kind, data) from error
 
     inner = parse(n_rows=0).columns
@@ -107,16 +111,10 @@ def _parquet(path: Path) -> _Table:
     check_file(path)
     lazy = pl.scan_parquet(path, glob=False)
 
-    def attempt(query: Callable[[], Any]) -> Any:
-        try:
-            return query()
-        except (*_POLARS_TROUBLE, OSError) as error:
-            raise InputError(
-                f"{path} is not a sound Parquet file: it may be damaged or cut short"
-            ) from error
-
-    names = attempt(lambda: lazy.collect_schema().names())
-    return _Table(str(path), names, lambda wanted: attempt(lambda: lazy.select(wanted).collect()))
+    names = sound_parquet(path, lambda: lazy.collect_schema().names())
+    return _Table(
+        str(path), names, lambda wanted: sound_parquet(path, lambda: lazy.select(wanted).collect())
+    )
 
 
 def _json_lines(path: Path) -> _Table:
@@ -125,7 +123,7 @@ def _json_lines(path: Path) -> _Table:
         raise InputError(f"{path} is empty")
     try:
         frame = pl.read_ndjson(io.BytesIO(data), infer_schema_length=None)
-    except _POLARS_TROUBLE as error:
+    except POLARS_TROUBLE as error:
         raise _json_refusal(path, data) from error
     return _Table(str(path), frame.columns, frame.select)
 
@@ -139,7 +137,7 @@ def _pandas(frame: Any) -> _Table:
             return pl.DataFrame(pl.from_pandas(part.set_axis(wanted, axis=1)))
         except ImportError as error:
             raise InputError("reading a pandas frame needs the package pyarrow") from error
-        except (*_POLARS_TROUBLE, ValueError, TypeError) as error:
+        except (*POLARS_TROUBLE, ValueError, TypeError) as error:
             raise InputError(
                 f"the frame: one of the columns {', '.join(map(repr, wanted))} holds a mixture of "
                 "types; cast it first"
@@ -156,27 +154,17 @@ def _interactions(table: _Table, wishes: Columns) -> Interactions:
     roles = {role: str(getattr(found, role)) for role in found.named()}
     frame = table.load(list(roles.values()))
     for name in roles.values():
-        _refuse_missing(frame[name], table.origin)
+        refuse_missing(frame[name], table.origin)
     column = {role: frame[name] for role, name in roles.items()}
     del frame
     user_ids, users = _encode(column.pop("user"), table)
     item_ids, items = _encode(column.pop("item"), table)
-    times = _times(column["timestamp"], table.origin) if "timestamp" in column else None
-    weights = _numbers(column["weight"], table.origin) if "weight" in column else None
+    when = times(column["timestamp"], table.origin) if "timestamp" in column else None
+    weights = numbers(column["weight"], table.origin) if "weight" in column else None
     try:
-        return Interactions.from_codes(users, items, user_ids, item_ids, times, weights)
+        return Interactions.from_codes(users, items, user_ids, item_ids, when, weights)
     except InputError as error:
         raise InputError(f"{table.origin}: {error}") from error
-
-
-def _refuse_missing(column: pl.Series, origin: str) -> None:
-    """Refuse a column with a null or an empty text in it, naming the first such row."""
-    missing = column.is_null()
-    if column.dtype == pl.String:
-        missing = missing | (column == "").fill_null(False)
-    if missing.any():
-        row = int(missing.arg_true()[0]) + 1
-        raise InputError(f"{origin}: the column {column.name!r} has no value in data row {row}")
 
 
 def _encode(column: pl.Series, table: _Table) -> tuple[Vocabulary, NDArray[np.int32]]:
@@ -186,75 +174,12 @@ def _encode(column: pl.Series, table: _Table) -> tuple[Vocabulary, NDArray[np.in
         # Only what is written as an integer is one: a leading zero (a postcode, say) is text.
         if as_integers.null_count() == 0 and (as_integers.cast(pl.String) == column).all():
             column = as_integers
-    if column.dtype.is_integer():
-        _refuse_beyond_int64(column, table.origin)
-        return encode(column.cast(pl.Int64).to_numpy())
-    if column.dtype in (pl.Categorical, pl.Enum):
-        column = column.cast(pl.String)
-    if column.dtype != pl.String:
-        raise InputError(
-            f"{table.origin}: the column {column.name!r} holds {column.dtype} values, but ids are "
-            "integers or strings; cast it first"
-        )
-    # Polars compares strings as UTF-8 bytes, which is the order of their code points: Python's.
+    column = id_column(column, table.origin)
+    if column.dtype == pl.Int64:
+        return encode(column.to_numpy())
     ids = column.unique().sort()
     codes = column.cast(pl.Enum(ids)).to_physical().to_numpy().astype(np.int32)
-    return Vocabulary.from_sorted(np.array(ids.to_list(), dtype=object)), codes
-
-
-def _refuse_beyond_int64(column: pl.Series, origin: str) -> None:
-    limits = np.iinfo(np.int64)
-    for extreme in (column.min(), column.max()):
-        if isinstance(extreme, int) and not limits.min <= extreme <= limits.max:
-            raise InputError(
-                f"{origin}: the column {column.name!r} holds {extreme}, which is beyond 64-bit "
-                "integers; cast it to strings first"
-            )
-
-
-def _numbers(column: pl.Series, origin: str) -> NDArray[Any]:
-    """A column of numbers, or of text that spells them."""
-    if column.dtype == pl.String:
-        parsed = column.cast(pl.Float64, strict=False)
-        _refuse_unparsed(column, parsed, "a number", origin)
-        column = parsed
-    if not column.dtype.is_numeric():
-        raise InputError(
-            f"{origin}: the column {column.name!r} holds {column.dtype} values where numbers "
-            "were expected"
-        )
-    return column.cast(pl.Float64).to_numpy() if column.dtype.is_decimal() else column.to_numpy()
-
-
-def _times(column: pl.Series, origin: str) -> NDArray[Any]:
-    """Timestamps as they are if they are numbers, in microseconds if they are dates."""
-    if column.dtype == pl.String:
-        whole_numbers = column.cast(pl.Int64, strict=False)
-        if whole_numbers.null_count() == 0:
-            column = whole_numbers
-        elif column.head(1).cast(pl.Float64, strict=False).null_count():  # the first one decides
-            column = _dates(column, origin)
-    if column.dtype in (pl.Date, pl.Datetime):
-        column = column.dt.timestamp("us")
-    return _numbers(column, origin)
-
-
-def _dates(column: pl.Series, origin: str) -> pl.Series:
-    try:
-        parsed = column.str.to_datetime(time_unit="us", strict=False)
-    except pl.exceptions.ComputeError:  # not even the first value looks like a date
-        parsed = pl.Series([None])
-    _refuse_unparsed(column, parsed, "a number or an ISO 8601 date", origin)
-    return parsed
-
-
-def _refuse_unparsed(column: pl.Series, parsed: pl.Series, wanted: str, origin: str) -> None:
-    if parsed.null_count():
-        row = int(parsed.is_null().arg_true()[0])
-        raise InputError(
-            f"{origin}: the column {column.name!r} holds {column[row]!r} in data row {row + 1}, "
-            f"which is not {wanted}"
-        )
+    return vocabulary_of(ids), codes
 
 
 def _separated_refusal(path: Path, kind: str, data: bytes) -> InputError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 from densirank.csr import Rows
 from densirank.data.interactions import Interactions
 from densirank.errors import InputError
-from densirank.evaluation.metrics import Evaluation, evaluate
+from densirank.evaluation.metrics import Evaluation, Tally, tally
 from densirank.ranking.scores import Scorer
 from densirank.ranking.topk import top_k
 
@@ -57,7 +58,7 @@ class HeldOut:
             torch.from_numpy(relevant_items).to(device),
         )
         self._n_relevant = torch.from_numpy(n_relevant).to(device)
-        self._users = torch.from_numpy(np.flatnonzero(n_relevant)).to(device)
+        self.users = torch.from_numpy(np.flatnonzero(n_relevant)).to(device)
         self._seen = Rows.of(seen, device)
         self._popularity = torch.from_numpy(
             seen.item_counts if item_counts is None else item_counts
@@ -65,13 +66,27 @@ class HeldOut:
 
     def evaluate(self, scorer: Scorer, k: int, budget_bytes: int | None = None) -> Evaluation:
         """Rank everything unseen for every held-out user and compare."""
-        return evaluate(
-            top_k(scorer, self._users, k, seen=self._seen, budget_bytes=budget_bytes),
+        return self.tally(scorer, self.users, k, budget_bytes).evaluation(k)
+
+    def tally(
+        self, scorer: Scorer, users: Tensor, k: int, budget_bytes: int | None = None
+    ) -> Tally:
+        """The same for some of the held-out users (indices), to be put together with others'."""
+        return tally(
+            top_k(scorer, users, k, seen=self._seen, budget_bytes=budget_bytes),
             self._relevant,
             self._n_relevant,
             self._popularity,
             k,
         )
+
+    def summary(self, evaluation: Evaluation) -> dict[str, Any]:
+        """The means of an evaluation, and what could not be measured by it."""
+        return evaluation.summary() | {
+            "unknown_users": self.unknown_users,
+            "unknown_items": self.unknown_items,
+            "seen_pairs": self.seen_pairs(),
+        }
 
     def draws(self, most_users: int) -> Draws:
         """Held-out items as draws from p(i|u), of a fixed sample of the users if there are more."""

@@ -23,6 +23,7 @@ from densirank.csr import Rows
 from densirank.ranking.topk import Lists
 
 Floats = NDArray[np.float64]
+METRICS = ("recall", "precision", "ndcg", "map", "mrr", "hit_rate")
 
 
 @dataclass(frozen=True)
@@ -45,20 +46,43 @@ class Evaluation:
         }
 
 
-def evaluate(
+@dataclass(frozen=True)
+class Tally:
+    """What was found in the lists of some users, in a form that others' can be added to."""
+
+    users: Tensor  # (users,)
+    per_user: Tensor  # (users, metrics) in the order of METRICS
+    listed: Tensor  # (items,) whether an item is in any list
+    popularity: Tensor  # (2,) the sum over all that is listed, and how much that is
+
+    def evaluation(self, k: int) -> Evaluation:
+        """The metrics of these lists of length ``k``."""
+        total, count = self.popularity.tolist()
+        columns = self.per_user.T.contiguous().cpu().numpy()
+        return Evaluation(
+            k=k,
+            users=self.users.cpu().numpy(),
+            per_user=dict(zip(METRICS, columns, strict=True)),
+            coverage=float(self.listed.double().mean()),
+            mean_popularity=total / max(1.0, count),
+        )
+
+
+def tally(
     lists: Iterable[Lists],
     relevant: Rows,
     n_relevant: Tensor,
     popularity: Tensor,
     k: int,
-) -> Evaluation:
+) -> Tally:
     """Compare lists with the test items of their users.
 
     ``relevant`` has each user's test items (as far as the model knows them) and ``n_relevant``
     how many there are in all: an item the model cannot know is an item it missed.
     """
-    blocks: list[dict[str, Tensor]] = []
-    users: list[Tensor] = []
+    device = popularity.device
+    users = [torch.empty(0, dtype=torch.int64, device=device)]
+    blocks = [torch.empty(0, len(METRICS), dtype=torch.float64, device=device)]
     listed = torch.zeros_like(popularity, dtype=torch.bool)
     popularity_sum, n_listed = 0.0, 0
     for block in lists:
@@ -69,14 +93,8 @@ def evaluate(
         listed[shown] = True
         popularity_sum += float(popularity[shown].sum(dtype=torch.float64))
         n_listed += len(shown)
-    names = blocks[0] if blocks else {}
-    return Evaluation(
-        k=k,
-        users=torch.cat(users).cpu().numpy() if users else np.empty(0, np.int64),
-        per_user={name: torch.cat([b[name] for b in blocks]).cpu().numpy() for name in names},
-        coverage=float(listed.double().mean()),
-        mean_popularity=popularity_sum / max(1, n_listed),
-    )
+    sums = torch.tensor([popularity_sum, n_listed], dtype=torch.float64, device=device)
+    return Tally(torch.cat(users), torch.cat(blocks), listed, sums)
 
 
 def _hits(lists: Lists, relevant: Rows, n_items: int) -> Tensor:
@@ -91,8 +109,8 @@ def _hits(lists: Lists, relevant: Rows, n_items: int) -> Tensor:
     return found & (lists.items >= 0)
 
 
-def _per_user(hits: Tensor, n_relevant: Tensor, k: int) -> dict[str, Tensor]:
-    """Every metric of every user, from the hits of their lists."""
+def _per_user(hits: Tensor, n_relevant: Tensor, k: int) -> Tensor:
+    """Every metric of every user, from the hits of their lists; (users, metrics)."""
     gains = hits.double()
     n_relevant = n_relevant.double()
     ranks = torch.arange(1, hits.shape[1] + 1, device=hits.device, dtype=torch.float64)
@@ -102,7 +120,7 @@ def _per_user(hits: Tensor, n_relevant: Tensor, k: int) -> dict[str, Tensor]:
     ideal_hits = n_relevant.clamp(min=1, max=k).long()
     n_hits = gains.sum(dim=1)
     precision_at_hits = (gains.cumsum(dim=1) / ranks * gains).sum(dim=1)
-    return {
+    found = {
         "recall": n_hits / n_relevant,
         "precision": n_hits / k,
         "ndcg": (gains * discounts).sum(dim=1) / ideal[ideal_hits - 1],
@@ -110,3 +128,4 @@ def _per_user(hits: Tensor, n_relevant: Tensor, k: int) -> dict[str, Tensor]:
         "mrr": (gains / ranks).amax(dim=1),
         "hit_rate": (n_hits > 0).double(),
     }
+    return torch.stack([found[name] for name in METRICS], dim=1)

@@ -9,8 +9,8 @@ all layers: a step then sends vectors only before and after. On Gowalla (K = 3, 
 2,500 users) a process sends 7 MB a step by dimension and 69 MB by rows where there are two, 13 and
 95 MB where there are eight. But by dimension every process holds the whole graph, 16 bytes a pair,
 the first thing to outgrow a machine, and reads the whole log; and whitening and clipping, which
-look at whole vectors, send what propagation does not. By rows a process holds 1/N of everything,
-what it sends depends on its items alone.
+look at whole vectors, send what propagation does not. By rows a process holds 1/N of everything
+and what it sends depends on its items alone.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 SCENES = Path(__file__).with_name("scenes.py")
-TIME_LIMIT = 120
+TIME_LIMIT = 300
 
 Scene = Callable[[str, Path], str]
 

@@ -5,11 +5,12 @@ which is all its users' sums need, and brings back its users' part of the items'
 vector never leaves its process, and neither does an edge.
 
 The other way is to split by dimension, every process carrying d/N numbers of every vector through
-all layers: a step then sends vectors only before and after, about 2K times fewer bytes (on Gowalla
-with K = 3 and two processes some 10 MB a step against 63). But every process would hold the whole
-graph, 16 bytes a pair, the first thing to outgrow a machine, and read the whole log; and whitening
-and clipping, which look at whole vectors, would have to send what propagation does not. By rows, a
-process holds 1/N of everything, and what it sends depends on the items alone.
+all layers: a step then sends vectors only before and after. On Gowalla (K = 3, d = 64, batches of
+2,500 users) a process sends 7 MB a step by dimension and 69 MB by rows where there are two, 13 and
+95 MB where there are eight. But by dimension every process holds the whole graph, 16 bytes a pair,
+the first thing to outgrow a machine, and reads the whole log; and whitening and clipping, which
+look at whole vectors, send what propagation does not. By rows a process holds 1/N of everything
+and what it sends depends on its items alone.
 """
 
 from __future__ import annotations

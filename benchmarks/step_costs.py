@@ -74,6 +74,8 @@ class Layout:
     """Whether a batch's users go to the items' owners, and not the items to the users'."""
     wire: int = NUMBER
     """Bytes of a number that is sent between two layers."""
+    own_draws: bool = False
+    """Whether a rank numbers and shuffles its own users alone, and no catalogue to sample it."""
 
     @property
     def parts(self) -> int:
@@ -95,10 +97,13 @@ class Kernels:
 
 
 CPU = Kernels(3, 4 + 8, 4 + 8, 4, 8, False, 48 << 20)
-"""risks/fused.py and models/lightgcn.py, in float32; the graph shares a column with the data."""
+"""risks/fused.py and models/lightgcn.py, in float32; the graph shares its columns with the data."""
 
-GPU = Kernels(5, 8, 8, 2, 4, True, 0)
-"""risks/tensor_cores.py and models/neighbours.py, in half precision."""
+GPU = Kernels(3, 8, 16, 4, 8, False, 512 << 20)
+"""The same on a GPU, where nothing is shared: what several processes use."""
+
+HALF = Kernels(5, 8, 8, 2, 4, True, 0)
+"""risks/tensor_cores.py and models/neighbours.py, which one process uses."""
 
 
 @dataclass(frozen=True)
@@ -134,10 +139,11 @@ def held(case: Case, layout: Layout, kernels: Kernels) -> dict[str, float]:
         batch_users, batch_items = case.batch_users, batch_items / layout.ranks
     block = min(kernels.block, NUMBER * batch_users * case.candidates)
     bits = 2 * batch_users * batch_items / 8 if kernels.bits else 0.0
+    added_up = 0.0 if case.layers else max(0.0, items - users)  # two gradients beside their sum
     parts = {
         "pairs": kernels.pair_bytes * case.interactions / layout.ranks + 2 * INDEX * users,
-        "numbering": 3 * INDEX * case.users + 4 * INDEX * case.items,
-        "tables": vector * ((3 + case.moments) * (users + items) + max(0.0, items - users)),
+        "numbering": 3 * INDEX * _numbered(case.users, layout) + 4 * INDEX * case.items,
+        "tables": vector * ((3 + case.moments) * (users + items) + added_up),
         "batch": 2.25 * block + bits + COPIES * vector * (batch_users + batch_items),
     }
     if case.layers:
@@ -147,6 +153,16 @@ def held(case: Case, layout: Layout, kernels: Kernels) -> dict[str, float]:
         if layout.ranks > 1:
             parts["propagation"] += CARRIED * vector * case.near(layout) / layout.columns
     return parts
+
+
+def drawn(case: Case, layout: Layout) -> tuple[float, float]:
+    """How many numbers a rank shuffles: (in a step, in an epoch besides)."""
+    sampled = case.candidates < case.items and not layout.own_draws
+    return (float(case.items) if sampled else 0.0), _numbered(case.users, layout)
+
+
+def _numbered(users: int, layout: Layout) -> float:
+    return users / layout.ranks if layout.own_draws else float(users)
 
 
 def operations(case: Case, layout: Layout, kernels: Kernels) -> dict[str, float]:
@@ -207,7 +223,7 @@ def sent_near(case: Case, layout: Layout) -> dict[str, float]:
 
 
 def collectives(case: Case, layout: Layout) -> int:
-    """How often a rank waits for the others: the batch's items (4), whitening, two flags, layers."""
+    """How often a rank waits for others: a batch's items (4), whitening, two flags, the layers."""
     if layout.ranks == 1:
         return 0
     return 7 + 4 * case.layers

@@ -15,6 +15,9 @@ from densirank import METHODS, Interactions, Ranker, __version__, load
 from densirank.atomic import written_atomically
 from densirank.batch.running import recommend_all
 from densirank.calibrating.command import calibrate
+from densirank.distributed.engine import engine_of
+from densirank.distributed.folder import FitFolder
+from densirank.distributed.group import joined
 from densirank.errors import DensirankError, InputError, TrainingError
 from densirank.experiments.command import paper
 from densirank.export.command import export
@@ -47,7 +50,7 @@ from densirank.options import (
 )
 from densirank.progress import ProgressBar
 from densirank.serving.command import serve
-from densirank.storage import CHECKPOINT, MANIFEST, TRAINING_LOG, prepare_folder
+from densirank.storage import TRAINING_LOG
 from densirank.training.callbacks import JsonLines
 from densirank.tuning.command import tune
 
@@ -99,47 +102,44 @@ def fit(
 
     Reads CSV, TSV, Parquet, JSON lines, RecBole .inter and the text form 'user item item …'.
     """
-    source = training_source(
-        data_dir,
-        user_column=user_column,
-        item_column=item_column,
-        timestamp_column=timestamp_column,
-        weight_column=weight_column,
-        format=format,
-        ordered=ordered,
-    )
-    chosen = settings_from(config, settings or [])
-    ranker = Ranker(method, seed=seed, device=device, precision=precision, **chosen)
-    data = source.interactions(train, "train")
-    held_out = _validation(valid, source)
-    prepare_folder(out_dir)
-    if resume and (out_dir / MANIFEST).exists() and not (out_dir / CHECKPOINT).exists():
-        err.print(f"{out_dir} holds a finished model: there is nothing to resume.")
-        return
-    if not resume:
-        (out_dir / CHECKPOINT).unlink(missing_ok=True)
-        (out_dir / TRAINING_LOG).unlink(missing_ok=True)
-    err.print(
-        f"{data.n_users:,} users, {data.n_items:,} items, {len(data):,} pairs; {ranker.method.name}"
-    )
-    with ProgressBar(err) as bar:
-        ranker.fit(
-            data,
-            held_out,
-            valid_split=choice("--valid-split", valid_split, ("last", "random")),
-            callbacks=[bar, JsonLines(out_dir / TRAINING_LOG)],
-            checkpoint=out_dir / CHECKPOINT,
-            checkpoint_seconds=checkpoint_every,
+    with joined(device, _say_error) as world:
+        err.quiet = not world.first
+        source = training_source(
+            data_dir,
+            user_column=user_column,
+            item_column=item_column,
+            timestamp_column=timestamp_column,
+            weight_column=weight_column,
+            format=format,
+            ordered=ordered,
         )
-    ranker.save(out_dir)
-    if ranker.training_.get("interrupted"):
+        chosen = settings_from(config, settings or [])
+        ranker = Ranker(method, seed=seed, device=device, precision=precision, **chosen)
+        data = source.interactions(train, "train")
+        held_out = _validation(valid, source)
+        place = FitFolder(out_dir, world)
+        if not place.prepare(resume):
+            err.print(f"{out_dir} holds a finished model: there is nothing to resume.")
+            return
         err.print(
-            f"Interrupted after {ranker.training_['iterations']} iterations. What there is was "
-            f"saved to {out_dir}; the same command with --resume goes on."
+            f"{data.n_users:,} users, {data.n_items:,} items, {len(data):,} pairs; "
+            f"{ranker.method.name}" + (f", {world.size} processes" if world.together else "")
         )
+        with ProgressBar(err) as bar:
+            ranker.fit(
+                data,
+                held_out,
+                valid_split=choice("--valid-split", valid_split, ("last", "random")),
+                callbacks=[bar, JsonLines(out_dir / TRAINING_LOG)],
+                checkpoint=place.checkpoint,
+                checkpoint_seconds=checkpoint_every,
+                engine=engine_of(world),
+            )
+        interrupted = place.keep(ranker)
+    if world.first:
+        err.print(_fit_summary(ranker, out_dir))
+    if interrupted:
         raise typer.Exit(INTERRUPTED)
-    (out_dir / CHECKPOINT).unlink(missing_ok=True)
-    err.print(_fit_summary(ranker, out_dir))
 
 
 app.command()(tune)
@@ -308,6 +308,11 @@ def _fit_summary(ranker: Ranker, folder: Path) -> str:
     record = ranker.training_
     if not record:
         return f"Model written to {folder}."
+    if record["interrupted"]:
+        return (
+            f"Interrupted after {record['iterations']} iterations. What there is was saved to "
+            f"{folder}; the same command with --resume goes on."
+        )
     found = ""
     if record["best_validation_ndcg@20"] is not None:
         found = (
@@ -364,5 +369,10 @@ def main() -> None:
 
 
 def _complain(sentence: str, status: int) -> None:
-    err.print(f"[bold red]error:[/] {sentence}", highlight=False, soft_wrap=True)
+    _say_error(sentence)
     sys.exit(status)
+
+
+def _say_error(sentence: str) -> None:
+    err.quiet = False
+    err.print(f"[bold red]error:[/] {sentence}", highlight=False, soft_wrap=True)

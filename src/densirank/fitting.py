@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -44,6 +44,23 @@ class Fitted:
     training: dict[str, Any] = field(default_factory=dict)
 
 
+class Engine(Protocol):
+    """What makes a fit: :func:`fit_scorer`, or several processes; None where another has it."""
+
+    def __call__(
+        self,
+        method: Method,
+        settings: Settings,
+        seed: int,
+        hardware: Hardware,
+        data: Interactions,
+        held_out: Interactions | None,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: Checkpoint | None = None,
+        snapshots: Snapshots | None = None,
+    ) -> Fitted | None: ...
+
+
 def fit_scorer(
     method: Method,
     settings: Settings,
@@ -57,7 +74,7 @@ def fit_scorer(
     start: Callable[[Model], None] | None = None,
 ) -> Fitted:
     """A model of these interactions, trained; ``start`` says where from, if not from chance."""
-    _check_weightings(method, settings)
+    check_weightings(method, settings)
     generator = torch.Generator().manual_seed(seed)
     model = MODELS[method.model](data, settings, generator).prepare(hardware)
     if method.risk is None:
@@ -66,10 +83,8 @@ def fit_scorer(
         return Fitted(scorer, ItemSide(data.item_counts))
     if start is not None:
         start(model)
-    item_filter = None
-    if settings.filter_weight > 0:
-        item_filter = ItemFilter.of(data, hardware.device, settings.filter_recency)
-    make_scorer = _scorer_with_filter(item_filter, settings.filter_weight)
+    item_filter = filter_for(data, settings, hardware.device)
+    make_scorer = scorer_with_filter(item_filter, settings.filter_weight)
     outcome = train(
         model,
         risk_for(hardware, method.risk, settings),
@@ -94,11 +109,11 @@ def fit_scorer(
         make_scorer(outcome.user_vectors, outcome.item_vectors),
         ItemSide(data.item_counts, messages, None if item_filter is None else item_filter.near),
         outcome.parameters,
-        _training_record(outcome),
+        training_record(outcome),
     )
 
 
-def _check_weightings(method: Method, settings: Settings) -> None:
+def check_weightings(method: Method, settings: Settings) -> None:
     """Refuse weights that a method's risk would not look at."""
     asked = [key for key in WEIGHTINGS if getattr(settings, key) != 0]
     if asked and method.risk not in FORMS:
@@ -107,7 +122,14 @@ def _check_weightings(method: Method, settings: Settings) -> None:
         )
 
 
-def _scorer_with_filter(item_filter: ItemFilter | None, weight: float) -> MakeScorer:
+def filter_for(data: Interactions, settings: Settings, device: torch.device) -> ItemFilter | None:
+    """The item–item filter, where the settings give it a weight."""
+    if settings.filter_weight == 0:
+        return None
+    return ItemFilter.of(data, device, settings.filter_recency)
+
+
+def scorer_with_filter(item_filter: ItemFilter | None, weight: float) -> MakeScorer:
     """How vectors score, with the item–item filter beside them where there is one."""
     if item_filter is None:
         return VectorScorer
@@ -127,7 +149,7 @@ def _validator(
     return ndcg
 
 
-def _training_record(outcome: Outcome) -> dict[str, Any]:
+def training_record(outcome: Outcome) -> dict[str, Any]:
     """What is kept of the training beside the vectors: a curve to look at, and how it ended."""
     return {
         "iterations": outcome.iterations,

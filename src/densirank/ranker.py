@@ -23,7 +23,7 @@ from densirank.errors import InputError
 from densirank.evaluation import calibration, reliability
 from densirank.evaluation.held_out import HeldOut
 from densirank.evaluation.metrics import Evaluation
-from densirank.fitting import Fitted, fit_scorer
+from densirank.fitting import Engine, Fitted, fit_scorer
 from densirank.hardware import Hardware, resolve_device, resolve_hardware
 from densirank.indexing.building import MeasuredIndex, build_index
 from densirank.indexing.storing import load_index, save_index
@@ -99,6 +99,7 @@ class Ranker:
         checkpoint: str | PathLike[str] | None = None,
         checkpoint_seconds: float = 30.0,
         snapshots: Snapshots | None = None,
+        engine: Engine = fit_scorer,
     ) -> Self:
         """Train on interactions, or on anything :func:`densirank.read` takes.
 
@@ -107,13 +108,14 @@ class Ranker:
         With it, training stops early on nDCG@20 and the best iterate is kept; without it, it runs
         for ``iterations`` steps. ``checkpoint`` is a file to save the run to now and then; if it
         is there already, the run it holds is continued. ``snapshots`` are for looking at some
-        iterates on the way.
+        iterates on the way. ``engine`` does the work; where it leaves the result to another
+        process, the ranker stays without.
         """
         data = _as_interactions(interactions)
         if valid is not None and not isinstance(valid, float):
             valid = _as_interactions(valid)
         train_part, held_out = self._hold_out(data, valid, valid_split)
-        fitted = fit_scorer(
+        fitted = engine(
             self.method,
             self.settings,
             self.seed,
@@ -124,7 +126,7 @@ class Ranker:
             self._checkpoint(checkpoint, checkpoint_seconds, data, valid, valid_split),
             snapshots,
         )
-        return self._keep(data, fitted)
+        return self if fitted is None else self._keep(data, fitted)
 
     def _hardware(self) -> Hardware:
         return resolve_hardware(

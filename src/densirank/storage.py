@@ -34,9 +34,11 @@ FORMAT = "densirank-model"
 FORMAT_VERSION = 1
 MANIFEST = "model.json"
 CHECKPOINT = "checkpoint.safetensors"
+SPLIT_CHECKPOINT = "checkpoint"
+"""A folder: what several processes write."""
 TRAINING_LOG = "training.jsonl"
 CPU = torch.device("cpu")
-_OWN_FILES = frozenset({MANIFEST, CHECKPOINT, TRAINING_LOG})
+_OWN_FILES = frozenset({MANIFEST, CHECKPOINT, SPLIT_CHECKPOINT, TRAINING_LOG})
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from densirank.csr import sparse_matrix
@@ -43,11 +44,14 @@ class Propagation:
         layers: int,
         dtype: torch.dtype = torch.float32,
         self_loops: bool = False,
+        item_counts: NDArray[np.int64] | None = None,
     ) -> None:
+        """``item_counts`` are those of everybody where the data hold only some users."""
         self.layers = layers
         self.self_loops = self_loops
-        user_scale = _inverse_root(data.user_counts + self_loops)
-        item_scale = _inverse_root(data.item_counts + self_loops)
+        counts = data.item_counts if item_counts is None else item_counts
+        user_scale = inverse_root_degrees(data.user_counts + self_loops)
+        item_scale = inverse_root_degrees(counts + self_loops)
         self._user_loops = torch.from_numpy(user_scale**2).to(dtype).unsqueeze(1)
         self._item_loops = torch.from_numpy(item_scale**2).to(dtype).unsqueeze(1)
         self.to_users = _scaled(data.indptr, data.items, user_scale, item_scale, dtype)
@@ -120,7 +124,7 @@ class LightGCN(Factorisation):
         )
         self.register_buffer(
             "item_scale",
-            torch.from_numpy(_inverse_root(data.item_counts + self_loops)).float(),
+            torch.from_numpy(inverse_root_degrees(data.item_counts + self_loops)).float(),
             persistent=False,
         )
 
@@ -173,7 +177,7 @@ class _SelfAdjoint(torch.autograd.Function):
         return *ctx.propagation(*grads), None
 
 
-def _inverse_root(degrees: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, Any]:
+def inverse_root_degrees(degrees: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, Any]:
     """degree^-½, and 0 for a node without neighbours."""
     return np.where(degrees > 0, 1 / np.sqrt(np.maximum(degrees, 1)), 0.0)
 

@@ -63,10 +63,13 @@ class BatchSampler:
         seed: int,
         device: torch.device,
         weighting: Weighting = PLAIN,
+        user_counts: Tensor | None = None,
     ) -> None:
+        """``user_counts`` are those of everybody where the data hold only some users."""
         self._rows = Rows.of(data, device)
         self._weighting = weighting
-        self._active = (self._rows.counts > 0).nonzero().squeeze(1)
+        counts = self._rows.counts if user_counts is None else user_counts
+        self._active = (counts > 0).nonzero().squeeze(1)
         self._size = min(users_per_batch, len(self._active))
         self._batches_per_epoch = len(self._active) // self._size
         self._n_items = data.n_items
@@ -77,6 +80,11 @@ class BatchSampler:
         self._seed = seed
         self._device = device
         self._epoch, self._shuffled = -1, self._active
+
+    @property
+    def size(self) -> int:
+        """|U_B|, of every batch."""
+        return self._size
 
     def __call__(self, iteration: int) -> Batch:
         """The batch of this iteration (counted from 0)."""
@@ -102,8 +110,7 @@ class BatchSampler:
         place = torch.full((self._n_items,), -1, device=self._device)
         candidates = draw.sample
         if self._unique_positives:
-            place[columns] = 0
-            candidates = (place == 0).nonzero().squeeze(1)
+            candidates = self._unique(columns)
         elif candidates is None:
             candidates = torch.arange(self._n_items, device=self._device)
         n_candidates = len(candidates)
@@ -143,6 +150,12 @@ class BatchSampler:
         items = torch.empty_like(self._all_items).scatter_(0, place, self._all_items)
         positives = Positives(indptr, place[columns], n_candidates)
         return self._weighted(Batch(draw.users, items[:capacity], positives), sources)
+
+    def _unique(self, items: Tensor) -> Tensor:
+        """The different ones among the batch's positives, in order."""
+        there = torch.zeros(self._n_items, dtype=torch.bool, device=self._device)
+        there[items] = True
+        return there.nonzero().squeeze(1)
 
     def _weighted(self, batch: Batch, entries: Tensor) -> Batch:
         """The batch with the weights of its users, its items and these entries of the data."""

@@ -38,24 +38,22 @@ class Checkpoint:
     """
 
     def __init__(self, path: Path, run: Mapping[str, Any], every_seconds: float = 30.0) -> None:
-        self._path = path
-        self._run = dict(run)
-        self._every = every_seconds
+        self.path = path
+        self.run = dict(run)
+        self.every_seconds = every_seconds
         self._last = time.monotonic()
 
     def exists(self) -> bool:
-        return self._path.exists()
+        return self.path.exists()
 
     def due(self) -> bool:
         """Whether it is time to save again."""
-        return time.monotonic() - self._last >= self._every
+        return time.monotonic() - self._last >= self.every_seconds
 
     def save(
         self, model: nn.Module, optimiser: torch.optim.Optimizer, state: TrainingState
     ) -> None:
         """Write everything the run needs to go on, then let it take the old file's place."""
-        from safetensors.torch import save_file
-
         tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
         for index, moments in optimiser.state_dict()["state"].items():
             tensors |= {f"optimiser.{index}.{name}": value for name, value in moments.items()}
@@ -69,9 +67,8 @@ class Checkpoint:
             "validations_since_best": state.validations_since_best,
             "reports": [asdict(report) for report in state.reports],
         }
-        metadata = {"run": json.dumps(self._run), "state": json.dumps(plain)}
-        with written_atomically(self._path) as temporary:
-            save_file({k: v.contiguous() for k, v in tensors.items()}, temporary, metadata)
+        metadata = {"run": json.dumps(self.run), "state": json.dumps(plain)}
+        self._write({name: value.contiguous() for name, value in tensors.items()}, metadata)
         self._last = time.monotonic()
 
     def restore(self, model: nn.Module, optimiser: torch.optim.Optimizer) -> TrainingState:
@@ -92,30 +89,36 @@ class Checkpoint:
         best = _under("best.", tensors)
         if best and best.keys() != model.state_dict().keys():
             raise StorageError(
-                f"{self._path} was written by another version of densirank; remove it to start anew"
+                f"{self.path} was written by another version of densirank; remove it to start anew"
             )
         return TrainingState(best_parameters=best or None, **plain)
 
     def remove(self) -> None:
         """A finished run needs its checkpoint no more."""
-        self._path.unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)
+
+    def _write(self, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
+        from safetensors.torch import save_file
+
+        with written_atomically(self.path) as temporary:
+            save_file(tensors, temporary, metadata)
 
     def _read(self) -> tuple[dict[str, Tensor], dict[str, str]]:
         from safetensors import SafetensorError, safe_open
 
         try:
-            with safe_open(self._path, framework="pt") as file:
+            with safe_open(self.path, framework="pt") as file:
                 return {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
         except (SafetensorError, OSError) as error:
             raise StorageError(
-                f"{self._path} cannot be read as a checkpoint ({error}); remove it to start anew"
+                f"{self.path} cannot be read as a checkpoint ({error}); remove it to start anew"
             ) from error
 
     def _check_same_run(self, saved: Mapping[str, Any]) -> None:
-        for key, value in self._run.items():
+        for key, value in self.run.items():
             if saved.get(key) != value:
                 raise StorageError(
-                    f"{self._path} belongs to another run: its {key} is {saved.get(key)!r}, "
+                    f"{self.path} belongs to another run: its {key} is {saved.get(key)!r}, "
                     f"not {value!r}; resume with the same settings, or remove it to start anew"
                 )
 

@@ -13,6 +13,7 @@ from densirank.models import Model
 from densirank.risks import Risk
 from densirank.settings import Settings
 from densirank.training.batches import Batch, BatchSampler, Draw
+from densirank.training.together import ALONE, Together
 from densirank.training.whitening import Whitened
 
 WARM_UP = 3
@@ -22,7 +23,9 @@ Steps = Callable[[int], Tensor]
 """Takes the step of an iteration and returns its loss."""
 
 
-def optimiser_for(model: Model, settings: Settings, hardware: Hardware) -> torch.optim.Optimizer:
+def optimiser_for(
+    model: Model, settings: Settings, hardware: Hardware, together: Together = ALONE
+) -> torch.optim.Optimizer:
     """The optimiser; its rate is a tensor on a GPU, where a recording must be able to read it."""
     on_gpu = hardware.device.type == "cuda"
     rate: float | Tensor = settings.learning_rate
@@ -34,7 +37,7 @@ def optimiser_for(model: Model, settings: Settings, hardware: Hardware) -> torch
                 f"{type(model).__name__} has parameters that are no vectors of {settings.dim} "
                 "numbers, which optimiser whitened needs; choose adam"
             )
-        return Whitened(model.parameters(), rate)
+        return Whitened(model.parameters(), rate, together)
     return torch.optim.Adam(model.parameters(), lr=rate, fused=True, capturable=on_gpu)
 
 

@@ -19,6 +19,7 @@ from densirank.training.callbacks import Callback, Report, Snapshots
 from densirank.training.checkpoint import Checkpoint, TrainingState
 from densirank.training.interruption import Interruption
 from densirank.training.steps import optimiser_for, steps_on
+from densirank.training.together import ALONE, Together
 
 REPORT_EVERY = 10
 """Iterations between two looks at the loss: a GPU that is asked at every step works no faster."""
@@ -51,16 +52,19 @@ def train(
     callbacks: Sequence[Callback] = (),
     checkpoint: Checkpoint | None = None,
     snapshots: Snapshots | None = None,
+    together: Together = ALONE,
 ) -> Outcome:
     """Minimise R̂ + λ·L2 under ‖e‖ ≤ n̄; with validation keep the best iterate.
 
     A checkpoint that holds an earlier state of the same run is continued from, to the same
-    result as if it had never stopped.
+    result as if it had never stopped. Processes that train together each take their part of
+    every step, and decide together when to save and when to stop.
     """
-    optimiser = optimiser_for(model, settings, hardware)
+    optimiser = optimiser_for(model, settings, hardware, together)
     state = TrainingState()
     if checkpoint is not None and checkpoint.exists():
         state = checkpoint.restore(model, optimiser)
+    interrupted = False
     take_step = steps_on(hardware, model, risk, batches, optimiser, settings)
     started = time.perf_counter() - state.seconds
 
@@ -71,19 +75,21 @@ def train(
             if snapshots is not None and state.iteration in snapshots.after:
                 started += _look(model, snapshots, state.iteration, loss, started)
             last = state.iteration == settings.iterations
+            interrupted = together.any(interruption.requested)
             metric = None
             if validate is not None and (last or state.iteration % settings.validate_every == 0):
                 metric = _consider(model, validate, state)
-            stopping = last or interruption.requested
-            if stopping or metric is not None or state.iteration % REPORT_EVERY == 0:
+            if last or interrupted or metric is not None or state.iteration % REPORT_EVERY == 0:
+                loss = together.sum_(loss)
                 _require_finite(state.iteration, loss)  # waits for the device: only then the clock
                 state.seconds = time.perf_counter() - started
                 _report(state, settings, float(loss), metric, callbacks)
-            if checkpoint is not None and (interruption.requested or checkpoint.due()):
+            interrupted = interrupted or together.any(interruption.requested)
+            if checkpoint is not None and (interrupted or together.any(checkpoint.due())):
                 state.seconds = time.perf_counter() - started
                 _require_finite(state.iteration, *model.parameters())
                 checkpoint.save(model, optimiser, state)
-            if interruption.requested:
+            if interrupted:
                 break
 
     if state.best_parameters is not None:
@@ -98,7 +104,7 @@ def train(
         iterations=state.iteration,
         best_iteration=state.best_iteration or state.iteration,
         best_validation=state.best_validation,
-        interrupted=interruption.requested and state.iteration < settings.iterations,
+        interrupted=interrupted and state.iteration < settings.iterations,
         reports=state.reports,
     )
 

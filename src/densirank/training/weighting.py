@@ -35,12 +35,24 @@ class Weighting:
     log_base: Tensor | None = None  # (items,) log p0 up to a constant
 
     @classmethod
-    def of(cls, data: Interactions, settings: Settings, device: torch.device) -> Weighting:
-        """The weights that the settings ask for."""
+    def of(
+        cls,
+        data: Interactions,
+        settings: Settings,
+        device: torch.device,
+        user_counts: NDArray[np.int64] | None = None,
+        item_counts: NDArray[np.int64] | None = None,
+    ) -> Weighting:
+        """The weights that the settings ask for.
+
+        Of data that are a part of something larger, the counts are those of the whole.
+        """
+        everybody = data.user_counts if user_counts is None else user_counts
+        popularity = data.item_counts if item_counts is None else item_counts
         return cls(
             _on(device, _recent_pairs(data, settings.recency)),
-            _on(device, _users(data, settings.user_exponent)),
-            _on(device, _log_base(data, settings)),
+            _on(device, _users(data.user_counts, everybody, settings.user_exponent)),
+            _on(device, _log_base(everybody, popularity, settings)),
         )
 
     @classmethod
@@ -69,19 +81,23 @@ def _recent_pairs(data: Interactions, recency: float) -> NDArray[np.float64] | N
     return recency_weights(data, recency) / np.repeat(data.user_counts, data.user_counts)
 
 
-def _users(data: Interactions, exponent: float) -> NDArray[np.float64] | None:
+def _users(
+    counts: NDArray[np.int64], everybody: NDArray[np.int64], exponent: float
+) -> NDArray[np.float64] | None:
     if exponent == 0:
         return None
-    weights = np.where(data.user_counts > 0, np.maximum(data.user_counts, 1.0) ** exponent, 0.0)
-    weights /= weights[data.user_counts > 0].mean()
-    return weights
+    weights = np.where(counts > 0, np.maximum(counts, 1.0) ** exponent, 0.0)
+    mean: float = (everybody[everybody > 0].astype(np.float64) ** exponent).mean()
+    return weights / mean
 
 
-def _log_base(data: Interactions, settings: Settings) -> NDArray[np.float64] | None:
-    popularity = np.maximum(data.item_counts, 1)
+def _log_base(
+    user_counts: NDArray[np.int64], item_counts: NDArray[np.int64], settings: Settings
+) -> NDArray[np.float64] | None:
+    popularity = np.maximum(item_counts, 1)
     log_base = settings.base_exponent * np.log(popularity)
     if settings.candidate_correction != 0 and settings.candidates == "batch":
-        active = int((data.user_counts > 0).sum())
+        active = int((user_counts > 0).sum())
         chance = _chance_in_batch(popularity, active, min(settings.users_per_batch, active))
         log_base = log_base - settings.candidate_correction * np.log(chance)
     return _centred(log_base)

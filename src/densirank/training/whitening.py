@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from densirank.training.together import ALONE, Together
+
 MOMENTUM = 0.9
 
 DAMPING = 0.1
@@ -26,10 +28,19 @@ ITERATIONS = 10
 
 
 class Whitened(torch.optim.Optimizer):
-    """Nesterov momentum, each table of vectors whitened before it is subtracted."""
+    """Nesterov momentum, each table of vectors whitened before it is subtracted.
 
-    def __init__(self, tables: Any, lr: float | Tensor) -> None:
+    Of a table whose rows are split over several processes, GᵀG is the sum of what each has.
+    """
+
+    def __init__(self, tables: Any, lr: float | Tensor, together: Together = ALONE) -> None:
         super().__init__(tables, {"lr": lr})
+        self._together = together
+        self._n_rows = {
+            table: int(together.sum_(torch.tensor(len(table), device=table.device)))
+            for group in self.param_groups
+            for table in group["params"]
+        }
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
@@ -39,7 +50,8 @@ class Whitened(torch.optim.Optimizer):
             if not tables:
                 continue
             ahead = [self._look_ahead(table, table.grad) for table in tables]
-            covariances = torch.stack([g.T @ g / len(g) for g in ahead])
+            shares = [g.T @ g / self._n_rows[t] for t, g in zip(tables, ahead, strict=True)]
+            covariances = self._together.sum_(torch.stack(shares))
             whitening = inverse_root(covariances) * group["lr"]
             for table, g, by in zip(tables, ahead, whitening, strict=True):
                 table.addmm_(g, by, alpha=-1)

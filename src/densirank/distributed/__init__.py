@@ -1,0 +1,1 @@
+"""The same work by many processes: training and ranking on torch.distributed."""

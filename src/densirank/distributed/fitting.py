@@ -1,0 +1,116 @@
+"""A fit by several processes: the one of :mod:`densirank.fitting`, with everything split."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from densirank.data.interactions import Interactions
+from densirank.distributed.batches import SplitBatchSampler, part_of
+from densirank.distributed.checkpoint import SplitCheckpoint
+from densirank.distributed.group import World
+from densirank.distributed.models import SPLIT, Split
+from densirank.distributed.shares import Share
+from densirank.distributed.validation import validator
+from densirank.errors import InputError
+from densirank.fitting import (
+    Fitted,
+    check_weightings,
+    filter_for,
+    scorer_with_filter,
+    training_record,
+)
+from densirank.hardware import Hardware
+from densirank.methods import METHODS, Method
+from densirank.new_data.folding import ItemSide
+from densirank.risks import risk_for
+from densirank.risks.fused import FORMS
+from densirank.settings import Settings
+from densirank.training.callbacks import Callback, Snapshots
+from densirank.training.checkpoint import Checkpoint
+from densirank.training.trainer import train
+
+
+def fit_together(
+    world: World,
+    method: Method,
+    settings: Settings,
+    seed: int,
+    hardware: Hardware,
+    data: Interactions,
+    held_out: Interactions | None,
+    callbacks: Sequence[Callback] = (),
+    checkpoint: Checkpoint | None = None,
+    snapshots: Snapshots | None = None,
+) -> Fitted | None:
+    """The fit that one process would make; the first process gets it, all others None.
+
+    Every process has the same data and takes its share of them.
+    """
+    _check_method(method)
+    check_weightings(method, settings)
+    require_same(world, data, {} if checkpoint is None else checkpoint.run)
+    on_device = Hardware(world.device)  # in single precision: what has no split kernels
+    share = Share.of(world, data)
+    batches = SplitBatchSampler(world, share, settings, seed)
+    generator = torch.Generator().manual_seed(seed)
+    model = SPLIT[method.model](world, share, settings, generator, batches.size).prepare(on_device)
+    item_filter = filter_for(data, settings, world.device)
+    make_scorer = scorer_with_filter(item_filter, settings.filter_weight)
+    outcome = train(
+        model,
+        part_of(risk_for(on_device, str(method.risk), settings), batches.size),
+        batches,
+        settings,
+        on_device,
+        None if held_out is None else validator(world, share, held_out, item_filter, settings),
+        callbacks if world.first else (),
+        None if checkpoint is None else SplitCheckpoint(world, checkpoint, model),
+        snapshots,
+        world,
+    )
+    users, items = world.collected(outcome.user_vectors), world.collected(outcome.item_vectors)
+    parameters = {name: world.collected(rows) for name, rows in outcome.parameters.items()}
+    messages = _messages(world, model)
+    if users is None or items is None:
+        return None
+    return Fitted(
+        make_scorer(users, items),
+        ItemSide(data.item_counts, messages, None if item_filter is None else item_filter.near),
+        {name: rows for name, rows in parameters.items() if rows is not None},
+        training_record(outcome) | {"processes": world.size},
+    )
+
+
+def require_same(world: World, data: Interactions, run: dict[str, object]) -> None:
+    """Refuse to begin where processes have been given different data or options."""
+    mine = {"data": data.fingerprint, **run, "users": data.n_users, "items": data.n_items}
+    for rank, text in enumerate(world.texts("run", json.dumps(mine))):
+        theirs = json.loads(text)
+        for key, value in mine.items():
+            if theirs.get(key) != value:
+                raise InputError(
+                    f"process {world.rank} and process {rank} were given different runs: {key} is "
+                    f"{value!r} here and {theirs.get(key)!r} there; give all the same data and "
+                    "options"
+                )
+
+
+def _messages(world: World, model: Split) -> Tensor | None:
+    """What the items say to those who have them, all of it on the first process."""
+    with torch.no_grad():
+        own = model.messages()
+    return None if own is None else world.collected(own)
+
+
+def _check_method(method: Method) -> None:
+    """Refuse what cannot be split."""
+    if method.model not in SPLIT or method.risk not in FORMS:
+        able = [m.name for m in METHODS.values() if m.model in SPLIT and m.risk in FORMS]
+        raise InputError(
+            f"{method.name} cannot be trained by several processes; those that can are "
+            f"{', '.join(able)}"
+        )

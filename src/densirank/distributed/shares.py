@@ -1,0 +1,47 @@
+"""What one process holds of the data: its own users with all they had."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from densirank.data.interactions import Interactions
+from densirank.data.vocabulary import Vocabulary
+from densirank.distributed.group import World
+
+
+@dataclass(frozen=True)
+class Share:
+    """The pairs of some users, those of one process, and how often everything occurs in all."""
+
+    own: Interactions  # its users alone, numbered from 0, with the items of everybody
+    first_user: int  # the number of its first user among all
+    user_counts: NDArray[np.int64]  # (users,) of everybody
+    item_counts: NDArray[np.int64]  # (items,) over everybody's pairs
+
+    @classmethod
+    def of(cls, world: World, data: Interactions) -> Share:
+        """This process's share of data that every process has."""
+        users = world.own(data.n_users)
+        return cls(of_users(data, users), users.start, data.user_counts, data.item_counts)
+
+    @property
+    def n_users(self) -> int:
+        """How many users there are in all."""
+        return len(self.user_counts)
+
+
+def of_users(data: Interactions, users: range) -> Interactions:
+    """The pairs of consecutive users, who are numbered from 0 then; items keep their numbers."""
+    bounds = data.indptr[users.start : users.stop + 1]
+    pairs = slice(bounds[0], bounds[-1])
+    return replace(
+        data,
+        indptr=bounds - bounds[0],
+        items=data.items[pairs],
+        user_ids=Vocabulary.from_sorted(data.user_ids.ids[users.start : users.stop]),
+        timestamps=None if data.timestamps is None else data.timestamps[pairs],
+        weights=None if data.weights is None else data.weights[pairs],
+    )

@@ -98,7 +98,7 @@ def _shuffling_seconds() -> float:
         )
         for items in (100_000, 1_000_000)
     )
-    return (large - small) / 900_000
+    return float(large - small) / 900_000
 
 
 def _record(name: str) -> Any:

@@ -33,7 +33,7 @@ GIVEN = {
 """The collectives, and where in their arguments stands what a rank gives."""
 
 
-class StepCounter(TorchDispatchMode):
+class StepCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts while it is entered; what is ``held`` already counts as live from the start.
 
     >>> with StepCounter() as counted:
@@ -43,7 +43,7 @@ class StepCounter(TorchDispatchMode):
     """
 
     def __init__(self, held: Iterable[Tensor] = ()) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.operations = 0  # two for each multiplication and its addition
         self.peak_bytes = 0
         self.sent_bytes: Counter[str] = Counter()  # by one rank, for each kind of collective

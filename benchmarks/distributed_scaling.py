@@ -5,7 +5,8 @@
 
 Every run is started by torchrun, one thread a process. What the parts of a step take one process
 alone, and how fast the processes can send to each other, says what a step of several should take.
-Bytes sent are counted from the collectives' tensors.
+Bytes sent are counted from the collectives' tensors; the processor's seconds are each process's own
+and tell how the work divides even where other programs disturb the clock.
 
 Linux only: it is the kernel's record of a process's peak memory that is read and reset.
 """
@@ -28,10 +29,6 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
-from densirank.distributed.batches import SplitBatchSampler, part_of
-from densirank.distributed.group import World, joined
-from densirank.distributed.models import SPLIT
-from densirank.distributed.shares import Share
 from rich.console import Console
 from rich.table import Table
 from torch.optim.optimizer import register_optimizer_step_post_hook
@@ -41,6 +38,10 @@ from cluster_plan import Machine, seconds
 from counting import StepCounter
 from densirank import METHODS
 from densirank.atomic import written_atomically
+from densirank.distributed.batches import SplitBatchSampler, part_of
+from densirank.distributed.group import World, joined
+from densirank.distributed.models import SPLIT
+from densirank.distributed.shares import Share
 from densirank.hardware import Hardware
 from densirank.risks import risk_for
 from densirank.settings import Candidates, SettingOverrides
@@ -91,6 +92,7 @@ class Seen:
     """What one process saw of a run."""
 
     step_seconds: float
+    cpu_seconds: float  # of the step, in this process
     sent_bytes: float
     collectives: float
     held_bytes: float
@@ -126,11 +128,12 @@ def trained(world: World, task: Task, before_mib: float) -> Seen:
     model = SPLIT[method.model](world, share, settings, generator, batches.size)
     risk = part_of(risk_for(hardware, method.risk, settings), batches.size)
     counter = StepCounter()
-    moments: list[tuple[float, int, int]] = []
+    moments: list[tuple[float, float, int, int]] = []
 
     def look(*_: object) -> None:
         n_bytes = sum(counter.sent_bytes.values())
-        moments.append((time.perf_counter(), n_bytes, counter.collectives))
+        clocks = (time.perf_counter(), time.process_time())
+        moments.append((*clocks, n_bytes, counter.collectives))
 
     forget_peak()
     hook = register_optimizer_step_post_hook(look)
@@ -138,10 +141,13 @@ def trained(world: World, task: Task, before_mib: float) -> Seen:
         train(model, risk, batches, settings, hardware, together=world)
     hook.remove()
     peak = peak_mib("cpu")
-    step_seconds, sent_bytes, collectives = np.median(np.diff(moments, axis=0), axis=0).tolist()
+    step_seconds, cpu_seconds, sent_bytes, collectives = np.median(
+        np.diff(moments, axis=0), axis=0
+    ).tolist()
     drawn = [batches(iteration) for iteration in range(task.steps)]
     return Seen(
         step_seconds,
+        cpu_seconds,
         sent_bytes,
         collectives,
         (peak - before_mib) * 2**20,
@@ -255,7 +261,7 @@ def table(rows: list[Row], size: Size) -> Table:
     shown = Table(title=str(size))
     for heading in ("method", "candidates"):
         shown.add_column(heading)
-    for heading in ("processes", "a step, s", "speed-up", "sent, MB", "held, MB"):
+    for heading in ("processes", "a step, s", "speed-up", "CPU, s", "sent, MB", "held, MB"):
         shown.add_column(heading, justify="right")
     for row in rows:
         first = next(r for r in rows if (r.method, r.candidates) == (row.method, row.candidates))
@@ -268,6 +274,7 @@ def table(rows: list[Row], size: Size) -> Table:
             str(row.processes),
             f"{taken:.2f} | {expected:.2f}",
             f"{faster:.2f} | {should:.2f}",
+            f"{row.measured.cpu_seconds:.2f}",
             f"{row.measured.sent_bytes / 1e6:.1f} | {sum(row.expected_sent.values()) / 1e6:.1f}",
             f"{row.measured.held_bytes / 1e6:.0f} | {sum(row.expected_held.values()) / 1e6:.0f}",
         )

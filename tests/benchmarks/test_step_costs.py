@@ -107,7 +107,7 @@ def test_the_memory_of_all_users_on_a_gpu_is_known_to_a_tenth() -> None:
     assert (batches[1] - batches[0]) / MIB == pytest.approx(everybody - few, rel=0.1)
 
 
-LARGE = Case(10**7, 10**6, 10**9, 10**5, 10**4, layers=3)
+LARGE = Case(10**7, 10**6, 10**9, 10**5, 10**4, layers=3, batch_pairs=10**7)
 KINDS = [LARGE, replace(LARGE, layers=0), replace(LARGE, candidates=LARGE.items)]
 
 

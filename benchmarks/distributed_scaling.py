@@ -201,13 +201,13 @@ class Row:
     expected_held: dict[str, float]
 
 
-def run(task: Task, processes: int) -> Seen:
+def run(task: Task, processes: int, at_most: float = 3600) -> Seen:
     """Let torchrun start the processes: means over them, and the most that any held."""
     with TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
         command += [f"--nproc-per-node={processes}", __file__, "--folder", folder]
         command += ["--task", json.dumps(asdict(task))]
-        subprocess.run(command, check=True, timeout=3600)
+        subprocess.run(command, check=True, timeout=at_most)
         parts = [json.loads(path.read_text(encoding="utf-8")) for path in Path(folder).iterdir()]
     assert len(parts) == processes
     means = {key: mean(part[key] for part in parts) for key in parts[0]}

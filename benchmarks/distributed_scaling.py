@@ -99,7 +99,7 @@ class Seen:
     batch_pairs: float
     batch_items: float
     near_items: float
-    link_rate: float = math.inf  # bytes a second
+    link_rate: float = 0.0  # bytes a second; 0: there is nobody to send to
     link_latency: float = 0.0  # seconds
 
 
@@ -167,7 +167,7 @@ def own_share(world: World, size: Size) -> Share:
 def measured_link(world: World) -> tuple[float, float]:
     """(bytes a second that a process sends when all of them do, seconds of the shortest word)."""
     if world.size == 1:
-        return math.inf, 0.0
+        return 0.0, 0.0
     rows = torch.zeros(world.size, LINK_BYTES // 4 // world.size)
     one_each = [1] * world.size
 
@@ -199,6 +199,18 @@ class Row:
     expected_seconds: dict[str, float]
     expected_sent: dict[str, float]
     expected_held: dict[str, float]
+    processes_a_core: float
+
+    @property
+    def expected_step(self) -> float:
+        """Seconds of a step, where processes that share a core take turns."""
+        computing = self.expected_computing * max(1.0, self.processes_a_core)
+        return computing + self.expected_seconds["sending"]
+
+    @property
+    def expected_computing(self) -> float:
+        """Seconds that a process computes."""
+        return sum(self.expected_seconds.values()) - self.expected_seconds["sending"]
 
 
 def run(task: Task, processes: int, at_most: float = 3600) -> Seen:
@@ -225,8 +237,8 @@ def machine_of(task: Task, alone: Growth, link: Seen) -> Machine:
         products=math.inf,  # whitening's are part of what the tables take
         edges=moved.get("propagation", 0.0) / propagation if propagation else math.inf,
         tables=moved["tables"] / (alone.seconds - risk - propagation),
-        link=link.link_rate,
-        near=link.link_rate,
+        link=link.link_rate or math.inf,
+        near=link.link_rate or math.inf,
         latency=link.link_latency,
         draw=0.0,  # part of the rest, likewise
         node=1,
@@ -243,16 +255,15 @@ def compared(task: Task, alone: Growth, measured: Seen, processes: int, cores: i
         near_items=measured.near_items,
     )
     layout = Layout(processes)
-    expected = seconds(case, layout, machine_of(task, alone, measured))
-    crowded = max(1.0, processes / cores)
     return Row(
         task.method,
         task.candidates,
         processes,
         measured,
-        {part: time * (1 if part == "sending" else crowded) for part, time in expected.items()},
+        seconds(case, layout, machine_of(task, alone, measured)),
         sent(case, layout),
         held(case, layout, CPU),
+        processes / cores,
     )
 
 
@@ -265,16 +276,17 @@ def table(rows: list[Row], size: Size) -> Table:
         shown.add_column(heading, justify="right")
     for row in rows:
         first = next(r for r in rows if (r.method, r.candidates) == (row.method, row.candidates))
-        taken, expected = row.measured.step_seconds, sum(row.expected_seconds.values())
+        taken, cpu = row.measured.step_seconds, row.measured.cpu_seconds
         faster = first.measured.step_seconds / taken
-        should = sum(first.expected_seconds.values()) / expected
+        should = first.expected_step / row.expected_step
+        share = row.expected_computing / first.expected_computing
         shown.add_row(
             row.method,
             str(row.candidates),
             str(row.processes),
-            f"{taken:.2f} | {expected:.2f}",
+            f"{taken:.2f} | {row.expected_step:.2f}",
             f"{faster:.2f} | {should:.2f}",
-            f"{row.measured.cpu_seconds:.2f}",
+            f"{cpu:.2f} | {first.measured.cpu_seconds * share:.2f}",
             f"{row.measured.sent_bytes / 1e6:.1f} | {sum(row.expected_sent.values()) / 1e6:.1f}",
             f"{row.measured.held_bytes / 1e6:.0f} | {sum(row.expected_held.values()) / 1e6:.0f}",
         )

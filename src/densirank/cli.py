@@ -133,7 +133,7 @@ def fit(
                 callbacks=[bar, JsonLines(out_dir / TRAINING_LOG)],
                 checkpoint=place.checkpoint,
                 checkpoint_seconds=checkpoint_every,
-                engine=engine_of(world),
+                engine=engine_of(world, precision),
             )
         interrupted = place.keep(ranker)
     if world.first:

@@ -30,7 +30,7 @@ from densirank.errors import DensirankError, TrainingError
 LOOK_EVERY = 0.1
 """Seconds between two looks at the store."""
 
-GRACE = 1.0
+GRACE = 0.5
 """Seconds in which a process may find by itself what another has found, or the cause come in."""
 
 HEARING = 15.0

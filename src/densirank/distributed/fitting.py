@@ -87,15 +87,14 @@ def fit_together(
 
 def require_same(world: World, data: Interactions, run: dict[str, object]) -> None:
     """Refuse to begin where processes have been given different data or options."""
-    mine = {"data": data.fingerprint, **run, "users": data.n_users, "items": data.n_items}
-    for rank, text in enumerate(world.texts("run", json.dumps(mine))):
-        theirs = json.loads(text)
-        for key, value in mine.items():
-            if theirs.get(key) != value:
+    about = {"data": data.fingerprint, **run, "users": data.n_users, "items": data.n_items}
+    runs = [json.loads(text) for text in world.texts("run", json.dumps(about))]
+    for rank, other in enumerate(runs):
+        for key, value in runs[0].items():
+            if other[key] != value:
                 raise InputError(
-                    f"process {world.rank} and process {rank} were given different runs: {key} is "
-                    f"{value!r} here and {theirs.get(key)!r} there; give all the same data and "
-                    "options"
+                    f"process {rank} was given another run than process 0: its {key} is "
+                    f"{other[key]!r}, not {value!r}; give all the same data and options"
                 )
 
 

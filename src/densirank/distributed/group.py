@@ -108,13 +108,15 @@ class World:
         counts = self._counts(len(rows))
         with in_contact():
             if not self.first:
-                dist.send(rows.contiguous(), 0)
+                if len(rows) > 0:
+                    dist.send(rows.contiguous(), 0)
                 return None
             parts = [rows.cpu()]
             for rank in range(1, self.size):
-                part = rows.new_empty((counts[rank], *rows.shape[1:]))
-                dist.recv(part, rank)
-                parts.append(part.cpu())
+                if counts[rank] > 0:
+                    part = rows.new_empty((counts[rank], *rows.shape[1:]))
+                    dist.recv(part, rank)
+                    parts.append(part.cpu())
             return torch.cat(parts)
 
     def exchange(self, rows: Tensor, sent: Sequence[int], received: Sequence[int]) -> Tensor:
@@ -170,6 +172,7 @@ def joined(device: str = "auto", complain: Callable[[str], None] | None = None) 
     with Alarm(rank, _store(f"alarm/{attempt}", timeout), complain):
         yield world
         world.wait()
+    world.wait()  # nobody looks at the store any more, which may end with its process
     dist.destroy_process_group()
 
 

@@ -1,0 +1,243 @@
+"""What several processes do in the tests: ``python scenes.py SCENE FOLDER``.
+
+A script of its own, which loads everything once and forks as often as it needs processes: a test
+run has threads by then, which a fork would lose. No process lives longer than ``PATIENCE``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from densirank import Interactions, Ranker
+from densirank.data.synthetic import planted
+from densirank.distributed import batches, checkpoint, fitting, group
+from densirank.distributed.engine import engine_of
+from densirank.distributed.group import World, joined
+from densirank.distributed.routes import Route, fetched
+from densirank.errors import TrainingError
+from densirank.training.callbacks import Report
+
+PATIENCE = float(os.environ.get("DENSIRANK_TEST_PATIENCE", "60"))
+DATA = planted(150, 90, items_per_user=10, test_items_per_user=3, seed=5).train
+FEW = Interactions.from_pairs([1, 1, 2, 2, 3, 3], [1, 2, 2, 3, 3, 1])
+SETTINGS: dict[str, Any] = {"dim": 12, "iterations": 50, "users_per_batch": 64}
+
+Work = Callable[[World], None]
+
+
+def cases() -> Iterator[tuple[str, Interactions, float | None, str, dict[str, Any]]]:
+    """(name, data, validation, method, settings) of fits that any number of processes make."""
+    for method in ("wd-mf", "wd-lgcn"):
+        for optimiser in ("adam", "whitened"):
+            yield f"{method}-{optimiser}", DATA, None, method, {"optimiser": optimiser}
+    yield "sampled", DATA, None, "pde-mf", {"candidates": 40, "iterations": 10}
+    every_item = {"candidates": "all", "inference_layers": 2, "iterations": 10}
+    yield "every-item", DATA, None, "mle-lgcn", every_item
+    weights = {"user_exponent": 0.5, "base_exponent": 0.5, "candidate_correction": 0.5}
+    yield "weighted", DATA, None, "wd-mf", {"iterations": 10, **weights}
+    stops = {"validate_every": 2, "patience": 2, "filter_weight": 0.3, "iterations": 30}
+    yield "validated", DATA, 0.2, "wd-lgcn", stops
+    yield "few", FEW, None, "wd-lgcn", {"users_per_batch": 1, "iterations": 10}
+
+
+def equality(folder: Path) -> None:
+    """The same fits by a process alone, by two and by four; their models."""
+
+    def work(world: World) -> None:
+        for name, data, valid, method, settings in cases():
+            ranker = Ranker(method, device="cpu", **(SETTINGS | settings))
+            ranker.fit(data, valid, engine=engine_of(world if world.size > 1 else World.alone()))
+            if world.first:
+                ranker.save(folder / f"{name}-{world.size}")
+
+    for n in (1, 2, 4):
+        assert together(n, work) == [0] * n
+
+
+def words(folder: Path) -> None:
+    """What processes say to each other, with nothing to say by some."""
+
+    def work(world: World) -> None:
+        rows = torch.arange(4.0 * world.rank).view(-1, 2)  # 0, 2, 4 rows
+        everybodys = [torch.arange(4.0 * rank).view(-1, 2) for rank in range(world.size)]
+        _require_equal(torch.cat(world.gathered(rows)), torch.cat(everybodys))
+        collected = world.collected(rows)
+        assert (collected is not None) == world.first
+        if collected is not None:
+            _require_equal(collected, torch.cat(everybodys))
+        assert world.texts("topic", str(world.rank)) == ["0", "1", "2"]
+        assert world.texts("topic", "again") == ["again"] * 3
+        assert world.any(world.rank == 2)
+        assert not world.any(False)
+        _check_routes(world)
+
+    assert together(3, work) == [0] * 3
+
+
+def _check_routes(world: World) -> None:
+    """Rows come from their owners, and the gradient of a row is the sum over who has read it."""
+    table = torch.randn(7, 2, generator=torch.Generator().manual_seed(0))
+    reads = [torch.tensor([5, 0, 6]), torch.tensor([], dtype=torch.int64), torch.tensor([3, 5, 1])]
+    own = world.own(7)
+    rows = table[own.start : own.stop].clone().requires_grad_()
+    read = fetched(rows, Route(world, 7, reads[world.rank]))
+    _require_equal(read, table[reads[world.rank]])
+    (read * (world.rank + 1)).sum().backward()  # type: ignore[no-untyped-call]
+    expected = torch.zeros(7, 2)
+    for rank, wanted in enumerate(reads):
+        expected[wanted] += rank + 1
+    assert rows.grad is not None
+    _require_equal(rows.grad, expected[own.start : own.stop])
+
+
+def resuming(folder: Path) -> None:
+    """A fit that four processes begin, two go on with and one ends; and half a checkpoint."""
+
+    def until(iteration: int) -> Work:
+        def stop(report: Report) -> None:
+            if report.iteration == iteration:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        def work(world: World) -> None:
+            for optimiser in ("adam", "whitened"):
+                settings = SETTINGS | {"optimiser": optimiser, "validate_every": 5}
+                ranker = Ranker("wd-lgcn", device="cpu", **settings).fit(
+                    DATA,
+                    0.2,
+                    callbacks=[stop],
+                    checkpoint=folder / f"checkpoint-{optimiser}",
+                    checkpoint_seconds=0,
+                    engine=engine_of(world),
+                )
+                if world.first:
+                    ranker.save(folder / f"{optimiser}-until-{iteration}")
+                    half_written = folder / f"checkpoint-{optimiser}" / checkpoint.WRITING
+                    half_written.mkdir()
+                    (half_written / "shard-00001.safetensors").write_bytes(b"half of it")
+
+        return work
+
+    assert together(4, until(20)) == [0] * 4
+    assert together(2, until(30)) == [0] * 2
+    assert together(1, until(0)) == [0]
+
+
+def failures(folder: Path) -> None:
+    """One process fails in many ways; how all of them end, and how long it takes."""
+    ended: dict[str, Any] = {}
+    for name, n, work in (
+        ("mismatch", 2, _other_data),
+        ("memory", 3, _out_of_memory),
+        ("bug", 2, _bug),
+        ("lost", 2, _killed),
+        ("not finite", 2, _not_finite),
+        ("method", 2, _method_that_cannot),
+    ):
+        print(f"[{name}]", file=sys.stderr, flush=True)
+        started = time.monotonic()
+        statuses = together(n, work)
+        ended[name] = {"statuses": statuses, "seconds": time.monotonic() - started}
+    (folder / "ended.json").write_text(json.dumps(ended))
+
+
+def _fit(world: World, data: Interactions = DATA, method: str = "wd-mf") -> None:
+    Ranker(method, device="cpu", **SETTINGS).fit(data, engine=engine_of(world))
+
+
+def _other_data(world: World) -> None:
+    _fit(world, FEW if world.rank == 1 else DATA)
+
+
+def _out_of_memory(world: World) -> None:
+    if world.rank == 2:
+
+        def risk(*_: object) -> Any:
+            raise torch.OutOfMemoryError("tried to allocate 20 GiB")
+
+        batches_part_of = batches.part_of
+        fitting.part_of = lambda _, size: batches_part_of(risk, size)
+    _fit(world)
+
+
+def _bug(world: World) -> None:
+    if world.rank == 1:
+        raise KeyError("a defect")
+    world.wait()
+
+
+def _killed(world: World) -> None:
+    if world.rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    world.wait()
+
+
+def _not_finite(world: World) -> None:
+    raise TrainingError("the loss is no longer finite")
+
+
+def _method_that_cannot(world: World) -> None:
+    _fit(world, method="bpr-mf")
+
+
+def _require_equal(one: torch.Tensor, other: torch.Tensor) -> None:
+    assert torch.equal(one, other), (one, other)
+
+
+def together(n: int, work: Work) -> list[int]:
+    """Do the work in ``n`` processes; their exit statuses."""
+    torch.set_num_threads(1)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    children = [_forked(rank, n, port, work) for rank in range(n)]
+    deadline = time.monotonic() + PATIENCE
+    statuses = [_status_of(child, deadline) for child in children]
+    if None in statuses:
+        raise TimeoutError(f"some of {n} processes hung; they ended with {statuses}")
+    return [status for status in statuses if status is not None]
+
+
+def _forked(rank: int, n: int, port: int, work: Work) -> int:
+    child = os.fork()
+    if child:
+        return child
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(n), "LOCAL_RANK": str(rank)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    os.environ |= {group.TIMEOUT_VARIABLE: str(PATIENCE)}
+    status = 1
+    try:
+        with joined("cpu") as world:
+            work(world)
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _status_of(child: int, deadline: float) -> int | None:
+    """How a process ended; one that outlives the deadline is killed."""
+    while time.monotonic() < deadline:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
+
+
+if __name__ == "__main__":
+    {f.__name__: f for f in (equality, words, resuming, failures)}[sys.argv[1]](Path(sys.argv[2]))

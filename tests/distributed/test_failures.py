@@ -1,0 +1,73 @@
+"""One process fails: the first one says why, in a sentence, and all end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from densirank.distributed.failures import sentence_of, status_of
+from densirank.errors import InputError, StorageError, TrainingError
+
+SAID = {
+    "mismatch": "process 1 was given another run than process 0: its data is",
+    "memory": "process 2: out of memory (tried to allocate 20 GiB); use more processes",
+    "bug": "process 1: KeyError: 'a defect'",
+    "lost": "another process of the run has stopped or does not answer",
+    "not finite": "error: the loss is no longer finite",
+    "method": "error: bpr-mf cannot be trained by several processes; those that can are wd-lgcn",
+}
+STATUS = {"mismatch": 2, "method": 2}
+
+
+@pytest.fixture(scope="module")
+def played(
+    tmp_path_factory: pytest.TempPathFactory, scene: Callable[[str, Path], str]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """(how each failure ended, what was written to stderr meanwhile)"""
+    folder = tmp_path_factory.mktemp("failures")
+    written = scene("failures", folder)
+    ended = json.loads((folder / "ended.json").read_text())
+    parts = [part.partition("]\n") for part in written.split("[")]
+    return ended, {name: text for name, _, text in parts if name in SAID}
+
+
+@pytest.mark.parametrize("failure", SAID)
+def test_the_first_process_says_what_happened_once(failure: str, played: Any) -> None:
+    _, written = played
+    complaints = [line for line in written[failure].splitlines() if line.startswith("error:")]
+    assert len(complaints) == 1, written[failure]
+    assert SAID[failure] in complaints[0]
+    assert ("Traceback" in written[failure]) == (failure == "bug")
+
+
+@pytest.mark.parametrize("failure", SAID)
+def test_every_process_ends_with_the_status_of_the_failure(failure: str, played: Any) -> None:
+    ended, _ = played
+    statuses = ended[failure]["statuses"]
+    if failure == "lost":
+        assert statuses == [1, -9]
+    else:
+        assert set(statuses) == {STATUS.get(failure, 1)}
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence", "status"),
+    [
+        (InputError("no such item"), "no such item", 2),
+        (StorageError("damaged"), "damaged", 2),
+        (TrainingError("not finite"), "not finite", 1),
+        (FileNotFoundError(2, "No such file", "train.txt"), "train.txt: No such file", 2),
+        (MemoryError(), "out of memory; use more processes", 1),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "out of memory (", 1),
+        (KeyError("x"), "KeyError: 'x'", 1),
+        (KeyboardInterrupt(), "interrupted", 130),
+        (SystemExit(3), "SystemExit: 3", 3),
+    ],
+)
+def test_what_is_said_of_an_error(error: BaseException, sentence: str, status: int) -> None:
+    assert sentence_of(error).startswith(sentence)
+    assert status_of(error) == status

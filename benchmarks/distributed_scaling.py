@@ -49,7 +49,7 @@ from densirank.training.trainer import train
 from measuring import environment, forget_peak, in_own_process, peak_mib
 from powerlaw import Size
 from scale import Growth, take_steps
-from step_costs import CPU, Case, Layout, held, operations, sent, touched
+from step_costs import CPU, MOMENTS, Case, Layout, held, operations, sent, touched
 
 METHOD_LAYERS = {"wd-mf": 0, "wd-lgcn": 3}
 WARM_UP = Size(users=500, items=400, interactions=5_000)
@@ -84,6 +84,7 @@ class Task:
             self.batch_users,
             n_candidates,
             layers=METHOD_LAYERS[self.method],
+            moments=MOMENTS[METHODS[self.method].settings().optimiser],
         )
 
 

@@ -14,6 +14,9 @@ NUMBER = 4
 INDEX = 8
 """Bytes of the number of a user or an item."""
 
+MOMENTS = {"whitened": 1, "adam": 2}
+"""Numbers that an optimiser keeps for a parameter."""
+
 PASSES = 20
 """Times a step reads or writes a number of a table: two gradients made and added up (5), momentum
 (5), the look-ahead (3), whitening (4), clipping (3)."""
@@ -38,7 +41,7 @@ class Case:
     candidates: int  # as many as there are items: the exact risk
     dim: int = 64
     layers: int = 0
-    moments: int = 1  # numbers the optimiser keeps for a parameter: 1 whitened, 2 Adam
+    moments: int = 1  # numbers the optimiser keeps for a parameter
     batch_pairs: float | None = None  # of all ranks together, where it is known
     batch_items: float | None = None  # a rank needs the vectors of, where it is known
     near_items: float | None = None  # that a part's users have had, where it is known
@@ -198,7 +201,7 @@ def sent(case: Case, layout: Layout) -> dict[str, float]:
     """Bytes a rank sends to ranks anywhere."""
     others = (layout.ranks - 1) / layout.ranks
     vector = NUMBER * case.dim
-    parts = {"whitening": 2 * others * 2 * NUMBER * case.dim**2}
+    parts = {"whitening": 2 * others * 2 * NUMBER * case.dim**2} if case.moments == 1 else {}
     if layout.users_travel:  # as vectors, and as the sums of their densities, once and back
         parts["user vectors"] = others * vector * case.batch_users
         parts["user sums"] = 2 * others * NUMBER * (3 * case.dim + 4) * case.batch_users
@@ -226,4 +229,4 @@ def collectives(case: Case, layout: Layout) -> int:
     """How often a rank waits for others: a batch's items (4), whitening, two flags, the layers."""
     if layout.ranks == 1:
         return 0
-    return 7 + 4 * case.layers
+    return 6 + (case.moments == 1) + 4 * case.layers

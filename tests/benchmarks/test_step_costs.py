@@ -19,7 +19,7 @@ from densirank.settings import Candidates, Optimiser
 from densirank.training.batches import BatchSampler
 from densirank.training.steps import optimiser_for, step
 from powerlaw import Size
-from step_costs import CPU, HALF, Case, Kernels, Layout, costs, held, operations
+from step_costs import CPU, HALF, MOMENTS, Case, Kernels, Layout, costs, held, operations
 
 MIB = 2**20
 RECORDS = Path(__file__).parents[2] / "benchmarks" / "records"
@@ -58,7 +58,7 @@ def counted_step(
         len(batch.candidates),
         dim,
         settings.layers if method == "wd-lgcn" else 0,
-        {"whitened": 1, "adam": 2}[optimiser],
+        MOMENTS[optimiser],
     )
     return counter, replace(case, batch_pairs=len(batch.positives.columns))
 
@@ -89,7 +89,13 @@ def test_the_memory_of_the_largest_measured_fit_is_known_to_a_tenth(
     method: str, layers: int
 ) -> None:
     record = json.loads((RECORDS / "scale-large.json").read_text(encoding="utf-8"))["large"]
-    case = Case(**record["read"], batch_users=2500, candidates=20_000, layers=layers)
+    case = Case(
+        **record["read"],
+        batch_users=2500,
+        candidates=20_000,
+        layers=layers,
+        moments=MOMENTS[METHODS[method].settings().optimiser],
+    )
     stages = {stage["name"]: stage for stage in record["stages"]}
     interpreter = stages["read it"]["before_mib"]
     predicted = interpreter + sum(held(case, Layout(), CPU).values()) / MIB

@@ -259,15 +259,14 @@ class Growth:
     """Beyond the interactions, the graph, the vectors, their gradients and moments."""
 
 
-def take_steps(method: str, items: int, candidates: Candidates, repeats: int) -> Growth:
+def take_steps(method: str, size: Size, given: SettingOverrides, repeats: int) -> Growth:
     """Take a step apart, several times, in this process."""
-    size = Size(GROWTH_USERS, items, GROWTH_USERS * GROWTH_ITEMS_A_USER)
     data, hardware = powerlaw.interactions(size), Hardware(torch.device("cpu"))
     chosen = METHODS[method]
     assert chosen.risk is not None
-    settings = chosen.settings(candidates=candidates)
+    settings = chosen.settings(**given)
     model = MODELS[chosen.model](data, settings, torch.Generator().manual_seed(0))
-    batches = BatchSampler(data, settings.users_per_batch, candidates, 0, hardware.device)
+    batches = BatchSampler(data, settings.users_per_batch, settings.candidates, 0, hardware.device)
     optimiser = optimiser_for(model, settings, hardware)
 
     watch = Stopwatch()
@@ -289,9 +288,9 @@ def take_steps(method: str, items: int, candidates: Candidates, repeats: int) ->
     medians = {part: median(one[part] for one in taken) for part in ("whole", *PARTS)}
     return Growth(
         method,
-        items,
-        candidates,
-        size_of_vectors(GROWTH_USERS + items, settings.dim),
+        size.items,
+        settings.candidates,
+        size_of_vectors(size.users + size.items, settings.dim),
         medians.pop("whole"),
         medians,
         peak_mib("cpu") - before,
@@ -310,7 +309,9 @@ def growth(catalogues: Iterable[int], repeats: int, longest: float) -> list[dict
                 if candidates == "all" and expected > longest:
                     rows.append({**case, "left_out": f"it would take about {expected:.0f} s"})
                     continue
-                result = in_own_process(take_steps, method, items, candidates, repeats)
+                size = Size(GROWTH_USERS, items, GROWTH_USERS * GROWTH_ITEMS_A_USER)
+                settings: SettingOverrides = {"candidates": candidates}
+                result = in_own_process(take_steps, method, size, settings, repeats)
                 print(f"{case}: {result.seconds:.2f} s a step", flush=True)
                 rows.append(asdict(result))
                 expected, last_items = result.seconds, items

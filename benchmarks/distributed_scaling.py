@@ -1,0 +1,347 @@
+"""Training by 1, 2 and 4 processes, beside what the formulas of step_costs.py say it takes.
+
+    python benchmarks/distributed_scaling.py
+    python benchmarks/distributed_scaling.py --users 20000 --items 5000 --interactions 400000
+
+Every run is started by torchrun, one thread a process. What the parts of a step take one process
+alone, and how fast the processes can send to each other, says what a step of several should take.
+Bytes sent are counted from the collectives' tensors; the processor's seconds are each process's own
+and tell how the work divides even where other programs disturb the clock.
+
+Linux only: it is the kernel's record of a process's peak memory that is read and reset.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import mean, median
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+import powerlaw
+from cluster_plan import Machine, seconds
+from counting import StepCounter
+from densirank import METHODS
+from densirank.atomic import written_atomically
+from densirank.distributed.batches import SplitBatchSampler, part_of
+from densirank.distributed.group import World, joined
+from densirank.distributed.models import SPLIT
+from densirank.distributed.shares import Share
+from densirank.hardware import Hardware
+from densirank.risks import risk_for
+from densirank.settings import Candidates, SettingOverrides
+from densirank.training.trainer import train
+from measuring import environment, forget_peak, in_own_process, peak_mib
+from powerlaw import Size
+from scale import Growth, take_steps
+from step_costs import CPU, MOMENTS, Case, Layout, held, operations, sent, touched
+
+METHOD_LAYERS = {"wd-mf": 0, "wd-lgcn": 3}
+WARM_UP = Size(users=500, items=400, interactions=5_000)
+LINK_BYTES = 1 << 24
+LINK_REPEATS = 7
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a run trains."""
+
+    method: str
+    size: Size
+    candidates: Candidates
+    batch_users: int
+    steps: int
+
+    def settings(self) -> SettingOverrides:
+        return {
+            "candidates": self.candidates,
+            "users_per_batch": self.batch_users,
+            "iterations": self.steps,
+        }
+
+    @property
+    def case(self) -> Case:
+        n_candidates = self.size.items if self.candidates == "all" else int(self.candidates)
+        return Case(
+            self.size.users,
+            self.size.items,
+            self.size.interactions,
+            self.batch_users,
+            n_candidates,
+            layers=METHOD_LAYERS[self.method],
+            moments=MOMENTS[METHODS[self.method].settings().optimiser],
+        )
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one process saw of a run."""
+
+    step_seconds: float
+    cpu_seconds: float  # of the step, in this process
+    sent_bytes: float
+    collectives: float
+    held_bytes: float
+    batch_pairs: float
+    batch_items: float
+    near_items: float
+    link_rate: float = 0.0  # bytes a second; 0: there is nobody to send to
+    link_latency: float = 0.0  # seconds
+
+
+# --- one of the processes -------------------------------------------------------------------------
+
+
+def work(task: Task) -> Seen:
+    """Train as one of the processes that torchrun started."""
+    tiny = replace(task, size=WARM_UP, candidates=WARM_UP.items // 2, steps=3)
+    with joined("cpu") as world:
+        rate, latency = measured_link(world)
+        trained(world, tiny, 0.0)  # loads what is loaded once
+        forget_peak()
+        seen = trained(world, task, peak_mib("cpu"))
+    return replace(seen, link_rate=rate, link_latency=latency)
+
+
+def trained(world: World, task: Task, before_mib: float) -> Seen:
+    """Train, looking at the clock and the counter after every step."""
+    share = own_share(world, task.size)
+    method, hardware = METHODS[task.method], Hardware(torch.device("cpu"))
+    assert method.risk is not None
+    settings = method.settings(**task.settings())
+    batches = SplitBatchSampler(world, share, settings, seed=0)
+    generator = torch.Generator().manual_seed(0)
+    model = SPLIT[method.model](world, share, settings, generator, batches.size)
+    risk = part_of(risk_for(hardware, method.risk, settings), batches.size)
+    counter = StepCounter()
+    moments: list[tuple[float, float, int, int]] = []
+
+    def look(*_: object) -> None:
+        n_bytes = sum(counter.sent_bytes.values())
+        clocks = (time.perf_counter(), time.process_time())
+        moments.append((*clocks, n_bytes, counter.collectives))
+
+    forget_peak()
+    hook = register_optimizer_step_post_hook(look)
+    with counter:
+        train(model, risk, batches, settings, hardware, together=world)
+    hook.remove()
+    peak = peak_mib("cpu")
+    step_seconds, cpu_seconds, sent_bytes, collectives = np.median(
+        np.diff(moments, axis=0), axis=0
+    ).tolist()
+    drawn = [batches(iteration) for iteration in range(task.steps)]
+    return Seen(
+        step_seconds,
+        cpu_seconds,
+        sent_bytes,
+        collectives,
+        (peak - before_mib) * 2**20,
+        mean(len(batch.positives.columns) for batch in drawn),
+        mean(len(batch.items) for batch in drawn),
+        int(np.count_nonzero(share.own.item_counts)),
+    )
+
+
+def own_share(world: World, size: Size) -> Share:
+    """This process's users, with no memory of anybody else's."""
+    share = Share.of(world, powerlaw.interactions(size))
+    own = share.own
+    return replace(share, own=replace(own, indptr=own.indptr.copy(), items=own.items.copy()))
+
+
+def measured_link(world: World) -> tuple[float, float]:
+    """(bytes a second that a process sends when all of them do, seconds of the shortest word)."""
+    if world.size == 1:
+        return 0.0, 0.0
+    rows = torch.zeros(world.size, LINK_BYTES // 4 // world.size)
+    one_each = [1] * world.size
+
+    def median_seconds(say: Callable[[], object]) -> float:
+        taken = []
+        for _ in range(LINK_REPEATS):
+            world.wait()
+            started = time.perf_counter()
+            say()
+            taken.append(time.perf_counter() - started)
+        return median(taken)
+
+    latency = median_seconds(lambda: world.any(False))
+    long = median_seconds(lambda: world.exchange(rows, one_each, one_each))
+    return LINK_BYTES * (world.size - 1) / world.size / max(long - latency, 1e-9), latency
+
+
+# --- all of them ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run by so many processes: what was measured, and what was expected."""
+
+    method: str
+    candidates: Candidates
+    processes: int
+    measured: Seen
+    expected_seconds: dict[str, float]
+    expected_sent: dict[str, float]
+    expected_held: dict[str, float]
+    processes_a_core: float
+
+    @property
+    def expected_step(self) -> float:
+        """Seconds of a step, where processes that share a core take turns."""
+        computing = self.expected_computing * max(1.0, self.processes_a_core)
+        return computing + self.expected_seconds["sending"]
+
+    @property
+    def expected_computing(self) -> float:
+        """Seconds that a process computes."""
+        return sum(self.expected_seconds.values()) - self.expected_seconds["sending"]
+
+
+def run(task: Task, processes: int, at_most: float = 3600) -> Seen:
+    """Let torchrun start the processes: means over them, and the most that any held."""
+    with TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+        command += [f"--nproc-per-node={processes}", __file__, "--folder", folder]
+        command += ["--task", json.dumps(asdict(task))]
+        subprocess.run(command, check=True, timeout=at_most)
+        parts = [json.loads(path.read_text(encoding="utf-8")) for path in Path(folder).iterdir()]
+    assert len(parts) == processes
+    means = {key: mean(part[key] for part in parts) for key in parts[0]}
+    return Seen(**means | {"held_bytes": max(part["held_bytes"] for part in parts)})
+
+
+def machine_of(task: Task, alone: Growth, link: Seen) -> Machine:
+    """The rates at which one process takes its parts of a step, and sends."""
+    case = task.case
+    work, moved = operations(case, Layout(), CPU), touched(case, Layout(), CPU)
+    risk, propagation = alone.parts["risk"], alone.parts["propagation"]
+    return Machine(
+        memory=math.inf,
+        risk=(work["risk"] + work["positives"]) / risk,
+        products=math.inf,  # whitening's are part of what the tables take
+        edges=moved.get("propagation", 0.0) / propagation if propagation else math.inf,
+        tables=moved["tables"] / (alone.seconds - risk - propagation),
+        link=link.link_rate or math.inf,
+        near=link.link_rate or math.inf,
+        latency=link.link_latency,
+        draw=0.0,  # part of the rest, likewise
+        node=1,
+        kernels=CPU,
+    )
+
+
+def compared(task: Task, alone: Growth, measured: Seen, processes: int, cores: int) -> Row:
+    """A run beside what was to be expected of it."""
+    case = replace(
+        task.case,
+        batch_pairs=measured.batch_pairs * processes,
+        batch_items=measured.batch_items,
+        near_items=measured.near_items,
+    )
+    layout = Layout(processes)
+    return Row(
+        task.method,
+        task.candidates,
+        processes,
+        measured,
+        seconds(case, layout, machine_of(task, alone, measured)),
+        sent(case, layout),
+        held(case, layout, CPU),
+        processes / cores,
+    )
+
+
+def table(rows: list[Row], size: Size) -> Table:
+    """Measured | expected, one row a run."""
+    shown = Table(title=str(size))
+    for heading in ("method", "candidates"):
+        shown.add_column(heading)
+    for heading in ("processes", "a step, s", "speed-up", "CPU, s", "sent, MB", "held, MB"):
+        shown.add_column(heading, justify="right")
+    for row in rows:
+        first = next(r for r in rows if (r.method, r.candidates) == (row.method, row.candidates))
+        taken, cpu = row.measured.step_seconds, row.measured.cpu_seconds
+        faster = first.measured.step_seconds / taken
+        should = first.expected_step / row.expected_step
+        share = row.expected_computing / first.expected_computing
+        shown.add_row(
+            row.method,
+            str(row.candidates),
+            str(row.processes),
+            f"{taken:.2f} | {row.expected_step:.2f}",
+            f"{faster:.2f} | {should:.2f}",
+            f"{cpu:.2f} | {first.measured.cpu_seconds * share:.2f}",
+            f"{row.measured.sent_bytes / 1e6:.1f} | {sum(row.expected_sent.values()) / 1e6:.1f}",
+            f"{row.measured.held_bytes / 1e6:.0f} | {sum(row.expected_held.values()) / 1e6:.0f}",
+        )
+    shown.caption = "measured | by the formulas; a process, beyond the interpreter's own memory"
+    return shown
+
+
+def main() -> None:
+    """Measure, print one table, and write the record."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--users", type=int, default=200_000)
+    parser.add_argument("--items", type=int, default=50_000)
+    parser.add_argument("--interactions", type=int, default=4_000_000)
+    parser.add_argument("--batch-users", type=int, default=5_000)
+    parser.add_argument("--candidates", type=int, default=10_000, help="of the sampled risk")
+    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--methods", nargs="+", choices=METHOD_LAYERS, default=[*METHOD_LAYERS])
+    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--json", type=Path, help="also write the figures here")
+    parser.add_argument("--task", help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.task is not None:
+        facts = json.loads(given.task)
+        task = Task(**facts | {"size": Size(**facts["size"])})
+        place = given.folder / f"{os.environ['RANK']}.json"
+        place.write_text(json.dumps(asdict(work(task))), encoding="utf-8")
+        return
+
+    os.environ["OMP_NUM_THREADS"] = "1"
+    size = Size(given.users, given.items, given.interactions)
+    if problem := size.problem():
+        parser.error(problem)
+    cores = len(os.sched_getaffinity(0))
+    rows: list[Row] = []
+    for method in given.methods:
+        for candidates in (given.candidates, "all"):
+            task = Task(method, size, candidates, given.batch_users, given.steps)
+            alone = in_own_process(take_steps, method, size, task.settings(), given.steps - 1)
+            for processes in given.processes:
+                measured = run(task, processes)
+                rows.append(compared(task, alone, measured, processes, cores))
+                Console().print(table(rows[-1:], size))
+    Console().print(table(rows, size))
+    if given.json is not None:
+        record = {
+            "command": shlex.join(["python", *sys.argv]),
+            "environment": environment("cpu") | {"threads": 1},
+            "size": asdict(size),
+            "rows": [asdict(row) for row in rows],
+        }
+        with written_atomically(given.json) as temporary:
+            temporary.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

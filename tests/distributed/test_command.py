@@ -51,7 +51,7 @@ def test_a_killed_process_costs_no_more_than_the_steps_since_the_last_checkpoint
 ) -> None:
     train, out = _log(tmp_path), tmp_path / "model"
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += ["--nproc-per-node=2", "--max-restarts=1", "-m", "densirank", "fit", str(train)]
+    command += ["--nproc-per-node=2", "--max-restarts=3", "-m", "densirank", "fit", str(train)]
     command += ["--out", str(out), "--method", "wd-mf", "--device", "cpu", "--checkpoint-every"]
     command += ["0", "--set", f"iterations={ITERATIONS}", "--set", "dim=8"]
     command += ["--set", "users_per_batch=30"]

@@ -24,7 +24,8 @@ def test_merging_keeps_all_pairs_the_new_ones_last() -> None:
     assert both.ordered
     assert list(both.pairs()) == [(0, 9), (1, 6), (1, 5), (2, 6), (2, 5)]
     unordered = Interactions.from_pairs([1], [5])
-    assert not merged(old, unordered).ordered
+    assert merged(old, unordered).ordered  # what is new is later
+    assert not merged(unordered, new).ordered
 
 
 def test_ids_of_another_kind_are_refused_by_name() -> None:

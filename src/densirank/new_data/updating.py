@@ -28,7 +28,10 @@ SHARE_OF_ITERATIONS = 0.2
 
 
 def merged(old: Interactions, new: Interactions) -> Interactions:
-    """The pairs of both, what is new after what is old; the ids are of the old ones' kind."""
+    """The pairs of both; the ids are of the old ones' kind.
+
+    What is new counts as later than what is old, in the order it comes in.
+    """
     user_ids = old.user_ids.union(new.user_ids, "user")
     item_ids = old.item_ids.union(new.item_ids, "item")
     parts = (old, new)
@@ -39,7 +42,7 @@ def merged(old: Interactions, new: Interactions) -> Interactions:
         np.concatenate(items),
         user_ids,
         item_ids,
-        ordered=old.ordered and new.ordered,
+        ordered=old.ordered,
     )
 
 

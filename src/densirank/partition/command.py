@@ -17,8 +17,6 @@ from densirank.options import (
     WeightColumn,
     err,
 )
-from densirank.partition.log import Log
-from densirank.partition.writing import write_partition
 from densirank.progress import Bars
 
 
@@ -43,6 +41,9 @@ def partition(
     The files of a folder are read in the order of their names. Equal pairs count once, the latest
     one, and each user's items are put in order of time, as when a file is read at once.
     """
+    from densirank.partition.log import Log  # with polars, which other commands do without
+    from densirank.partition.writing import write_partition
+
     columns = Columns(user_column, item_column, timestamp_column, weight_column)
     with RowsBar() as bar:
         made = write_partition(

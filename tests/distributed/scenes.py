@@ -108,7 +108,7 @@ def resuming(folder: Path) -> None:
     def until(iteration: int | None) -> Work:
         def stop(report: Report) -> None:
             if report.iteration == iteration:
-                os.kill(os.getpid(), signal.SIGINT)
+                signal.raise_signal(signal.SIGINT)
 
         def work(world: World) -> None:
             for optimiser in ("adam", "whitened"):

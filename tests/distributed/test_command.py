@@ -20,6 +20,7 @@ from densirank.errors import InputError
 from densirank.storage import CHECKPOINT, MANIFEST, SPLIT_CHECKPOINT, TRAINING_LOG
 
 ITERATIONS = 40
+UNSTEADY = "not reliable beside other work yet; set DENSIRANK_PROCESSES=1 to run it"
 TIME_LIMIT = 90
 
 
@@ -46,6 +47,7 @@ def _children(process: int) -> list[int]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
+@pytest.mark.skipif("DENSIRANK_PROCESSES" not in os.environ, reason=UNSTEADY)
 def test_a_killed_process_costs_no_more_than_the_steps_since_the_last_checkpoint(
     tmp_path: Path,
 ) -> None:

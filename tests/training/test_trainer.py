@@ -183,14 +183,13 @@ def test_the_log_has_one_json_object_a_report(tmp_path: Path) -> None:
 
 
 def test_interruption_ends_after_the_step_and_can_be_resumed(tmp_path: Path) -> None:
-    import os
     import signal
 
     path = tmp_path / "run.safetensors"
 
     def press_ctrl_c(report: Report) -> None:
         if report.iteration == 20:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
 
     ranker = Ranker(device="cpu", **SMALL)
     ranker.fit(WORLD.train, callbacks=[press_ctrl_c], checkpoint=path)
@@ -201,18 +200,16 @@ def test_interruption_ends_after_the_step_and_can_be_resumed(tmp_path: Path) -> 
 
 
 def test_a_second_ctrl_c_is_not_swallowed() -> None:
-    import os
     import signal
 
     with Interruption() as interruption:
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
         assert interruption.requested
         with pytest.raises(KeyboardInterrupt):
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
 
 
 def test_an_interruption_inside_another_passes_ctrl_c_on() -> None:
-    import os
     import signal
 
     usual = signal.getsignal(signal.SIGINT)
@@ -220,7 +217,7 @@ def test_an_interruption_inside_another_passes_ctrl_c_on() -> None:
         with Interruption() as untouched:
             pass
         with Interruption() as inner:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
             assert signal.getsignal(signal.SIGINT) is usual  # the next one raises
         assert (outer.requested, inner.requested, untouched.requested) == (True, True, False)
     assert signal.getsignal(signal.SIGINT) is usual

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 from pathlib import Path
 
@@ -90,7 +89,7 @@ def test_ctrl_c_keeps_what_there_is_and_exits_as_shells_expect(
 
     def press(bar: SearchBar, report: Report) -> None:
         if len(done_trials) == finished:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patch:
         patch.setattr(SearchBar, "report", press)

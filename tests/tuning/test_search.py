@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -177,7 +176,7 @@ def test_ctrl_c_ends_the_search_and_keeps_what_there_is(tmp_path: Path) -> None:
     def press(report: Report) -> None:
         if (tmp_path / "trials.jsonl").exists() and not interrupted:
             interrupted.append(report.iteration)
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
 
     handler = signal.getsignal(signal.SIGINT)
     study = tuned(folder=tmp_path, callbacks=[press])
@@ -192,7 +191,7 @@ def test_ctrl_c_ends_the_search_and_keeps_what_there_is(tmp_path: Path) -> None:
 def test_ctrl_c_in_the_last_step_of_a_trial_ends_the_search_after_it() -> None:
     def press(report: Report) -> None:
         if report.iteration == report.iterations:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
 
     study = tuned(callbacks=[press])
     assert study.interrupted

@@ -202,11 +202,15 @@ def test_interruption_ends_after_the_step_and_can_be_resumed(tmp_path: Path) -> 
 def test_a_second_ctrl_c_is_not_swallowed() -> None:
     import signal
 
-    with Interruption() as interruption:
-        signal.raise_signal(signal.SIGINT)
-        assert interruption.requested
-        with pytest.raises(KeyboardInterrupt):
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever listened before
+    try:
+        with Interruption() as interruption:
             signal.raise_signal(signal.SIGINT)
+            assert interruption.requested
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, usual)
 
 
 def test_an_interruption_inside_another_passes_ctrl_c_on() -> None:

@@ -16,6 +16,7 @@ from densirank.data.interactions import Interactions
 
 # What is used of it here has been stable since torch 2.0, and users can do nothing about it.
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
+warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly disabled")
 
 KEPT = 200
 """Scores that a user keeps in a sparse part: the highest among the items not had."""

@@ -126,7 +126,7 @@ def filter_for(data: Interactions, settings: Settings, device: torch.device) -> 
     """The item–item filter, where the settings give it a weight."""
     if settings.filter_weight == 0:
         return None
-    return ItemFilter.of(data, device, settings.filter_recency)
+    return ItemFilter.of(data, device, settings.filter_recency, settings.filter_span)
 
 
 def scorer_with_filter(item_filter: ItemFilter | None, weight: float) -> MakeScorer:

@@ -61,12 +61,20 @@ GENERAL: Mapping[str, object] = {
     "dim": 256,
     "users_per_batch": 5000,
     "candidates": "all",
-    "iterations": 500,
-    "base_exponent": 0.25,
-    "user_exponent": 0.25,
-    "filter_weight": 0.2,
+    "iterations": 250,
+    "l2": 0.05,
+    "base_exponent": 0.1,
+    "user_exponent": 0.75,
+    "filter_weight": 0.1,
 }
 """The density in its general form: a base density, weights of users, an item–item filter beside."""
+TIMED: Mapping[str, object] = {
+    "recency": 2.0,
+    "filter_weight": 0.2,
+    "filter_recency": 3.0,
+    "filter_span": 8,
+}
+"""What an order of time adds: recent items count more, and those near in time belong together."""
 
 METHODS: Mapping[str, Method] = {
     method.name: method
@@ -81,16 +89,16 @@ METHODS: Mapping[str, Method] = {
             "densirank",
             "lightgcn",
             "wd",
-            5.0,
+            4.5,
             "wd-lgcn with base density, user weights and item filter; recent items count more",
             GENERAL,
-            {"recency": 1.0, "filter_recency": 1.0},
+            TIMED,
         ),
         Method(
             "densirank-blind",
             "lightgcn",
             "wd",
-            5.0,
+            4.5,
             "the same, blind to the order of time",
             GENERAL,
         ),

@@ -46,6 +46,7 @@ class SettingOverrides(TypedDict, total=False):
     base_exponent: float
     candidate_correction: float
     filter_recency: float
+    filter_span: int
     inference_layers: int | None
     negatives: int
     dropout: float
@@ -104,6 +105,8 @@ class Settings:
     """κ: p0 is divided by (the chance to be a candidate)^κ; 1: importance weighting."""
     filter_recency: float = 0.0
     """δ of the user's items in the item–item filter."""
+    filter_span: int = 0
+    """Items in a row of time that are near each other in the filter; 0: time says nothing there."""
     inference_layers: int | None = None
     """Propagation layers of LightGCN once it is trained; None: as many as in training."""
     negatives: int = 5
@@ -122,7 +125,7 @@ class Settings:
     def __post_init__(self) -> None:
         for key in POSITIVE_COUNTS:
             _check_whole(key, getattr(self, key), at_least=1)
-        for key in ("layers", "warmup"):
+        for key in ("layers", "warmup", "filter_span"):
             _check_whole(key, getattr(self, key), at_least=0)
         if self.optimiser not in RATES:
             raise InputError(f"optimiser must be {' or '.join(RATES)}, not {self.optimiser!r}")

@@ -14,7 +14,9 @@ from scipy import sparse
 
 import densirank
 from densirank import Ranker, sparse_products
+from densirank.data.interactions import Interactions
 from densirank.data.synthetic import planted
+from densirank.errors import InputError
 from densirank.ranking import item_filter
 from densirank.ranking.item_filter import ItemFilter
 from densirank.ranking.scores import VectorScorer
@@ -31,12 +33,13 @@ def _owned(n_users: int, n_items: int, seed: int) -> NDArray[np.bool_]:
     return owned
 
 
-def _dense(owned: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """g / σ_u(g), written down."""
-    by_user = np.maximum(owned.sum(1, keepdims=True), 1) ** -0.5
-    by_item = np.maximum(owned.sum(0, keepdims=True), 1) ** -0.5
-    normalised = by_user * owned * by_item
-    scores = owned @ normalised.T @ normalised
+def _dense(owned: NDArray[np.bool_], rows: NDArray[np.bool_] | None = None) -> NDArray[np.float64]:
+    """g / σ_u(g), written down; the rows are those in which items stand together."""
+    together = owned if rows is None else rows
+    popularity = np.maximum(owned.sum(0), 1.0)
+    by_row = np.maximum(together.sum(1, keepdims=True), 1) ** -0.25
+    near = (by_row * together).T @ (by_row * together)
+    scores = owned @ (near * popularity[:, None] ** -0.5 * popularity**-0.4)
     spread = scores.std(axis=1, keepdims=True)
     standardised: NDArray[np.float64] = scores / np.where(spread > 0, spread, 1)
     return standardised
@@ -61,6 +64,23 @@ def test_unpruned_it_is_the_dense_formula_on_items_not_had(
         made = ItemFilter.of(densirank.read(sparse.csr_array(owned)), CPU)
     expected = np.where(owned, 0, _dense(owned))
     np.testing.assert_allclose(_table(made, n_items), expected, rtol=2e-4, atol=1e-5)
+
+
+def test_items_near_in_time_stand_together_once_more() -> None:
+    users, items = [0] * 5 + [1] * 3, [4, 1, 3, 0, 2, 2, 5, 4]
+    data = Interactions.from_pairs(users, items, ordered=True)
+    stretches = [[4], [1, 3], [0, 2], [2], [5, 4]]
+    rows = [[4, 1, 3, 0, 2], [2, 5, 4], *stretches]
+    names = data.item_ids.ids.tolist()
+    together = np.array([[name in row for name in names] for row in rows])
+    made = ItemFilter.of(data, CPU, span=2)
+    expected = np.where(together[:2], 0, _dense(together[:2], together))
+    np.testing.assert_allclose(_table(made, len(names)), expected, rtol=2e-4, atol=1e-5)
+
+
+def test_nearness_in_time_asks_for_an_order() -> None:
+    with pytest.raises(InputError, match="order of time"):
+        ItemFilter.of(Interactions.from_pairs([0, 0], [1, 2]), CPU, span=2)
 
 
 def test_a_user_keeps_the_highest_scores(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from densirank import methods
+
 Stage = Mapping[str, tuple[Any, ...]]
 
 QUICK_ITERATIONS = 5
@@ -94,20 +96,30 @@ ADVERSARIAL = Grid(
 )
 
 FIVE = (0, 1, 2, 3, 4)
-GENERAL_STAGES: tuple[Stage, ...] = (
-    {"max_norm": (4.0, 5.0, 6.0, 8.0)},
-    {"base_exponent": (0.0, 0.25, 0.5)},
-    {"user_exponent": (0.0, 0.25, 0.5)},
-    {"filter_weight": (0.0, 0.1, 0.2, 0.4, 0.7)},
-    {"l2": (0.005, 0.02, 0.05)},
-    {"layers": (2, 3, 4)},
-    {"max_norm": (4.0, 5.0, 6.0, 8.0)},
-    {"iterations": (250, 500, 1000)},
+GENERAL = Grid(
+    stages=(
+        {"max_norm": (4.0, 5.0, 5.5)},
+        {"base_exponent": (0.0, 0.25)},
+        {"user_exponent": (0.5, 1.0)},
+        {"filter_weight": (0.0, 0.05, 0.2, 0.4)},
+        {"l2": (0.02, 0.1)},
+        {"inference_layers": (2, 4)},
+        {"iterations": (500,)},
+    ),
+    seeds=FIVE,
 )
-TIMED_STAGES: tuple[Stage, ...] = (
-    {"recency": (0.5, 1.0, 1.5, 2.5)},
-    {"filter_recency": (0.0, 1.0, 2.0, 3.0)},
-    {"filter_weight": (0.1, 0.2, 0.4, 0.7, 1.0)},
+TIMED = Grid(
+    methods.TIMED,
+    (
+        {"recency": (1.0, 3.0)},
+        {"filter_weight": (0.1, 0.4, 0.7)},
+        {"filter_recency": (2.0, 5.0)},
+        {"filter_span": (4, 16)},
+        *GENERAL.stages[:2],
+        {"user_exponent": (1.0,)},
+        {"l2": (0.1,)},
+    ),
+    seeds=FIVE,
 )
 
 GRIDS: Mapping[str, Grid] = {
@@ -115,13 +127,9 @@ GRIDS: Mapping[str, Grid] = {
     "itemknn": Grid(
         stages=({"neighbours": (50, 100, 200, 400)}, {"l2": (0.0, 10.0, 50.0, 200.0)}), seeds=(0,)
     ),
-    "ease": Grid(stages=({"l2": (100.0, 250.0, 500.0, 1000.0, 2000.0)},), seeds=(0,)),
-    "densirank-blind": Grid(stages=GENERAL_STAGES, seeds=FIVE),
-    "densirank": Grid(
-        {"recency": 1.0, "filter_recency": 1.0},
-        (*TIMED_STAGES, *GENERAL_STAGES, TIMED_STAGES[0]),
-        seeds=FIVE,
-    ),
+    "ease": Grid(stages=({"l2": (200.0, 500.0, 1000.0)},), seeds=(0,)),
+    "densirank-blind": GENERAL,
+    "densirank": TIMED,
     "wd-lgcn": DENSITY_GRAPH,
     "pde-lgcn": DENSITY_GRAPH,
     "pde-lgcn-unclipped": DENSITY_GRAPH_UNCLIPPED,

@@ -1,9 +1,14 @@
 """A one-hop item–item filter beside the vectors: what people with the same items went on to.
 
-With R̂ = D_u^-½ R D_i^-½, user u's filter scores are g_u = R_u R̂ᵀR̂: no training, and of full rank,
-so they know of rare items what d dimensions cannot hold. The user's own row stays as it is: scaled
-like R̂, popular items of one's own would hardly count. Each item keeps its nearest neighbours and
-each user the best items not had, so memory grows with users and items and not with their product.
+Two items are near by the rows in which they stand together, N_ij = n_i^-½ n_j^-0.4 Σ_r n_r^-½, and
+user u's filter scores are g_u = R_u N: no training, and of full rank, so they know of rare items
+what d dimensions cannot hold. The rows are everybody's histories and, where nearness in time
+counts, also the stretches of some items in a row that these are made of. Each item keeps its
+nearest neighbours and each user the best items not had, so memory grows with users and items and
+not with their product.
+
+The powers were chosen on held-out items of three public sets (docs/method.md); with n_j^-½ and
+n_r^-1 this would be the filter of the graph that LightGCN is propagated over.
 """
 
 from __future__ import annotations
@@ -17,12 +22,14 @@ from torch import Tensor
 
 from densirank.csr import KEPT, Rows, SparsePart
 from densirank.data.interactions import Interactions
-from densirank.data.recency import recency_weights
+from densirank.data.recency import recency_weights, stretches
 from densirank.dense_products import best_of_product
 from densirank.sparse_products import Matrix, best_entries, by_row_blocks
 
 NEIGHBOURS = 200
-"""Entries of R̂ᵀR̂ that an item keeps."""
+"""Entries of N that an item keeps."""
+ROW_POWER, HAD_POWER, WANTED_POWER = 0.5, 0.5, 0.4
+"""How far a long row, a popular item had and a popular item wanted are held back."""
 
 
 @dataclass(frozen=True)
@@ -30,19 +37,21 @@ class ItemFilter:
     """Each user's highest filter scores among the items not had, in units of σ_u(g)."""
 
     scores: SparsePart
-    near: Matrix  # R̂ᵀR̂, (items, items), as far as items keep it: it says the scores of anybody
+    near: Matrix  # N, (items, items), as far as items keep it: it says the scores of anybody
 
     @classmethod
-    def of(cls, data: Interactions, device: torch.device, recency: float = 0.0) -> ItemFilter:
-        """The filter of some interactions, for the people in them; recent items may count more."""
-        normalised = _normalised(data)
-        by_item = normalised.T.tocsr()
+    def of(
+        cls, data: Interactions, device: torch.device, recency: float = 0.0, span: int = 0
+    ) -> ItemFilter:
+        """The filter of some interactions, for the people in them.
+
+        Recent items may count more, and items of the same ``span`` items in a row be nearer.
+        """
+        had, wanted = _factors(data, span)
         if device.type == "cuda":
-            near = best_of_product(by_item, normalised, NEIGHBOURS, device)
+            near = best_of_product(had, wanted, NEIGHBOURS, device)
         else:
-            near = by_row_blocks(
-                by_item, normalised, lambda _, block: best_entries(block, NEIGHBOURS)
-            )
+            near = by_row_blocks(had, wanted, lambda _, block: best_entries(block, NEIGHBOURS))
         return cls.for_histories(data, near, device, recency)
 
     @classmethod
@@ -73,13 +82,21 @@ class ItemFilter:
         return SparsePart(rows, weight * spread[rows.row_of_entry] * self.scores.values)
 
 
-def _normalised(data: Interactions) -> Matrix:
-    """R̂ as a sparse matrix."""
-    by_user = 1 / np.sqrt(np.maximum(data.user_counts, 1))
-    by_item = 1 / np.sqrt(np.maximum(data.item_counts, 1))
-    values = np.repeat(by_user, data.user_counts) * by_item[data.items]
-    shape = (data.n_users, data.n_items)
-    return sparse.csr_array((values.astype(np.float32), data.items, data.indptr), shape=shape)
+def _factors(data: Interactions, span: int) -> tuple[Matrix, Matrix]:
+    """N as a product, (items, rows) times (rows, items)."""
+    rows, items = data.users, data.items
+    if span > 0:
+        rows = np.concatenate([rows, data.n_users + stretches(data, span)])
+        items = np.concatenate([items, items])
+    lengths = np.bincount(rows)
+    popularity = np.maximum(data.item_counts, 1).astype(np.float64)
+
+    def scaled(power: float) -> Matrix:
+        values = lengths[rows] ** (-ROW_POWER / 2) * popularity[items] ** -power
+        shape = (len(lengths), data.n_items)
+        return sparse.csr_array((values.astype(np.float32), (rows, items)), shape=shape)
+
+    return scaled(HAD_POWER).T.tocsr(), scaled(WANTED_POWER)
 
 
 def _best_standardised(block: Matrix, barred: Matrix) -> Matrix:

@@ -254,6 +254,7 @@ def test_all_of_it_runs_where_there_is_no_polars(
     assert done.returncode == 0, done.stderr
     assert "WD-LGCN − PDE-LGCN" in done.stdout
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "ablation.json",
         "adversarial.json",
         "best.json",  # none of its methods was asked for
         *(f"figure-efficiency.{suffix}" for suffix in ("json", "png", "svg")),

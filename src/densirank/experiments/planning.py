@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from densirank.errors import InputError
+from densirank.experiments.ablation import pieces_of
 from densirank.experiments.grids import GRIDS, Grid
 from densirank.experiments.records import (
+    AblationRecord,
     CurveRecord,
     Records,
     RunRecord,
@@ -18,16 +20,18 @@ from densirank.experiments.records import (
 )
 from densirank.experiments.rows import DATASETS, TABLE_1, TABLE_2, TABLES
 
-Kind = Literal["choice", "run", "curve", "sensitivity"]
-KINDS: tuple[Kind, ...] = ("choice", "run", "curve", "sensitivity")
+Kind = Literal["choice", "run", "curve", "sensitivity", "ablation"]
+KINDS: tuple[Kind, ...] = ("choice", "run", "curve", "sensitivity", "ablation")
 
 EFFICIENCY = ("wd-lgcn", "pde-lgcn", "dregn-cf", "lightgcn-ans", "lightgcn-ans-nc")
 SENSITIVE = ("pde-lgcn", "wd-lgcn")
+ABLATED = "densirank"
 PRODUCTS: Mapping[str, tuple[Kind, tuple[str, ...]]] = {
     **{name: ("run", table.methods) for name, table in TABLES.items()},
     "significance": ("run", (*TABLE_1.methods, *TABLE_2.methods)),
     "figure-efficiency": ("curve", EFFICIENCY),
     "figure-sensitivity": ("sensitivity", SENSITIVE),
+    "ablation": ("ablation", (ABLATED,)),
     "adversarial": ("run", ()),
 }
 """Every table and figure: the records it is made from, besides the choices behind them."""
@@ -53,6 +57,8 @@ class Job:
                 kind = SearchRecord if self.kind == "choice" else SensitivityRecord
                 found = records.find(kind, self.dataset, self.method)
                 return found is not None and found.chosen is not None
+            case "ablation":
+                return self._ablated(records)
             case "curve":
                 name = f"{self.method}-seed{self.seed}"
                 return records.find(CurveRecord, self.dataset, name) is not None
@@ -61,6 +67,14 @@ class Job:
                 if records.find(RunRecord, self.dataset, name) is None:
                     return False
                 return self.seed > 0 or records.per_user_path(self.dataset, self.method).exists()
+
+    def _ablated(self, records: Records) -> bool:
+        """Whether every piece that the chosen settings have was taken away once."""
+        choice = records.find(SearchRecord, self.dataset, self.method)
+        if choice is None or choice.chosen is None:
+            return False
+        names = (AblationRecord.name_of(self.method, piece) for piece in pieces_of(choice))
+        return all(records.find(AblationRecord, self.dataset, name) for name in names)
 
 
 def grid_of(method: str, quick: bool) -> Grid:

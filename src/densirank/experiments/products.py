@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from densirank.atomic import written_atomically
+from densirank.experiments.ablation_table import ablated, sheet_of_ablated
 from densirank.experiments.adversarial import QUICK_LOOKS, Game, play
 from densirank.experiments.figures import (
     Series,
@@ -18,6 +19,7 @@ from densirank.experiments.figures import (
     draw_sensitivity,
     sensitivities,
 )
+from densirank.experiments.planning import ABLATED
 from densirank.experiments.records import Records
 from densirank.experiments.rows import TABLES, ResultTable
 from densirank.experiments.sheets import Sheet
@@ -90,6 +92,19 @@ def significance(asked: Request) -> Shown:
     return Shown(data, sheets)
 
 
+def ablation(asked: Request) -> Shown:
+    """What each piece of the library's own method brings, a sheet for each data set."""
+    wanted = asked.methods is None or ABLATED in asked.methods
+    lines = {
+        dataset: ablated(asked.records, dataset, ABLATED, asked.quick)
+        for dataset in (asked.datasets if wanted else ())
+    }
+    return Shown(
+        [line.to_json() for of_set in lines.values() for line in of_set],
+        [sheet_of_ablated(dataset, of_set) for dataset, of_set in lines.items() if of_set],
+    )
+
+
 def efficiency(asked: Request) -> Shown:
     """How fast methods learn."""
     series = curves(asked.records, asked.datasets, asked.methods)
@@ -126,5 +141,6 @@ MAKERS: Mapping[str, Callable[[Request], Shown]] = {
     "significance": significance,
     "figure-efficiency": efficiency,
     "figure-sensitivity": sensitivity,
+    "ablation": ablation,
     "adversarial": adversarial,
 }

@@ -5,6 +5,7 @@ FOLDER/runs/<dataset>/<method>-seed0.json    one fit on all of train, tested onc
 FOLDER/curves/<dataset>/<method>-seed0.json  test figures on the way of a fit; nothing reads
                                              them but the picture
 FOLDER/sensitivity/<dataset>/<method>.json   validation figures for other n̄
+FOLDER/ablations/<dataset>/<method>-without-<piece>.json  validation figures without a piece
 """
 
 from __future__ import annotations
@@ -136,6 +137,31 @@ class SensitivityRecord(SearchRecord):
     folder: ClassVar[str] = "sensitivity"
 
 
+@dataclass(frozen=True)
+class AblationRecord(Record):
+    """The chosen settings without a piece, on validation data, from several seeds."""
+
+    kind: ClassVar[str] = "ablation"
+    folder: ClassVar[str] = "ablations"
+
+    without: str
+    ndcgs: list[float]
+    """One a seed."""
+    seconds: float
+    """Of a fit and its validation, on average."""
+
+    @staticmethod
+    def name_of(method: str, piece: str) -> str:
+        return f"{method}-without-{piece}"
+
+    @property
+    def name(self) -> str:
+        return self.name_of(self.method, self.without)
+
+    def fault(self) -> str | None:
+        return None if self.ndcgs else "it has no figure"
+
+
 R = TypeVar("R", bound=Record)
 
 
@@ -187,6 +213,10 @@ class Records:
             run = self.find(RunRecord, dataset, name)
             if run is not None:
                 yield run
+
+    def beside(self, record: Record) -> Path:
+        """Where the metrics of each user are that belong to a record."""
+        return self.path(type(record), record.dataset, record.name).with_suffix(".parquet")
 
     def per_user_path(self, dataset: str, method: str) -> Path:
         """Where the metrics of each user are, which are kept for seed 0 alone."""

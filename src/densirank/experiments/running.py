@@ -40,7 +40,7 @@ def run_once(
     started = time.perf_counter()
     ranker.fit(train, callbacks=callbacks)
     seconds = time.perf_counter() - started
-    _stop_if_interrupted(ranker)
+    stop_if_interrupted(ranker)
     held_out = test()
     evaluation = ranker.evaluation(held_out, K)
     record = RunRecord(
@@ -77,7 +77,7 @@ def draw_curve(
     ranker = Ranker(choice.method, seed=seed, device=device, **settings)
     after = frozenset(log_spaced(ranker.settings.iterations))
     ranker.fit(train, callbacks=callbacks, snapshots=Snapshots(after, look))
-    _stop_if_interrupted(ranker)
+    stop_if_interrupted(ranker)
     return CurveRecord(
         **_about(ranker, choice, settings), test_fingerprint=held_out.fingerprint, points=points
     )
@@ -101,7 +101,7 @@ def log_spaced(last: int, a_decade: int = 8) -> list[int]:
     return sorted({round(value) for value in np.geomspace(1, last, count)})
 
 
-def _stop_if_interrupted(ranker: Ranker) -> None:
+def stop_if_interrupted(ranker: Ranker) -> None:
     """Ctrl-C ends a fit early and in order; what it left is no result."""
     if ranker.training_.get("interrupted"):
         raise KeyboardInterrupt

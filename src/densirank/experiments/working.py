@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import mean
 
 import torch
 from rich.console import Console
@@ -13,11 +14,18 @@ from rich.console import Console
 from densirank.data.catalogue import Part, load_public
 from densirank.data.interactions import Interactions
 from densirank.errors import DensirankError, StorageError
+from densirank.experiments.ablation import ablate, pieces_of
 from densirank.experiments.choosing import beginning, choose
 from densirank.experiments.grids import QUICK_SENSITIVITY, SENSITIVITY, Stage
 from densirank.experiments.per_user import write_per_user
 from densirank.experiments.planning import Job, grid_of
-from densirank.experiments.records import NDCG, Records, SearchRecord, SensitivityRecord
+from densirank.experiments.records import (
+    NDCG,
+    AblationRecord,
+    Records,
+    SearchRecord,
+    SensitivityRecord,
+)
 from densirank.experiments.running import draw_curve, run_once
 from densirank.training.callbacks import Callback
 from densirank.training.interruption import Interruption
@@ -98,6 +106,8 @@ class Workshop:
                 self._draw_curve(job, train)
             case "sensitivity":
                 self._vary_norm(job, train)
+            case "ablation":
+                self._ablate(job, train)
 
     def _choose(self, job: Job, train: Interactions) -> None:
         grid = grid_of(job.method, self.quick)
@@ -160,6 +170,23 @@ class Workshop:
         )
         self.records.keep(curve)
         self._say(f"{job}: {len(curve.points)} points")
+
+    def _ablate(self, job: Job, train: Interactions) -> None:
+        """The chosen settings without each of their pieces that was not taken away yet."""
+        choice, seeds = self._choice(job, train), grid_of(job.method, self.quick).seeds
+        for piece in pieces_of(choice):
+            name = AblationRecord.name_of(job.method, piece)
+            if self.records.find(AblationRecord, job.dataset, name) is not None:
+                continue
+            self._check_whether_to_go_on()
+            record, users, metrics = ablate(
+                train, choice, piece, seeds, device=self.device, callbacks=self.callbacks
+            )
+            path = self.records.beside(record)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_per_user(path, users, metrics)
+            self.records.keep(record)
+            self._say(f"{job}, without {piece}: validation {NDCG} {mean(record.ndcgs):.4f}")
 
     def _check_whether_to_go_on(self) -> None:
         if self.interruption.requested:

@@ -53,7 +53,7 @@ from densirank.options import (
 from densirank.partition.command import partition
 from densirank.progress import ProgressBar
 from densirank.serving.command import serve
-from densirank.storage import TRAINING_LOG, model_fingerprint
+from densirank.storage import TRAINING_LOG, model_fingerprint, save_metrics
 from densirank.training.callbacks import JsonLines
 from densirank.tuning.command import tune
 
@@ -161,6 +161,9 @@ def evaluate(
     test: DataArgument,
     k: Annotated[int, typer.Option("-k", min=1, help="Length of the lists.")] = 20,
     as_json: JsonOption = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the figures with the model, for its card.")
+    ] = False,
     user_column: UserColumn = None,
     item_column: ItemColumn = None,
     format: FormatOption = None,
@@ -178,6 +181,8 @@ def evaluate(
         metrics = held_out.summary(evaluate_together(held_out, ranker.scorer_, k, world))
     if not world.first:
         return
+    if keep:
+        save_metrics(model, metrics)
     if as_json:
         out.print_json(json.dumps(metrics))
     else:

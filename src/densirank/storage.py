@@ -111,6 +111,11 @@ def save_calibration(folder: Path, calibration: Calibration) -> None:
     _write_manifest(folder, _read_manifest(folder) | {"calibration": asdict(calibration)})
 
 
+def save_metrics(folder: Path, metrics: Mapping[str, Any]) -> None:
+    """Put what a folder's model was measured to be with it, for its card."""
+    _write_manifest(folder, _read_manifest(folder) | {"metrics": dict(metrics)})
+
+
 def load_model(folder: Path, device: torch.device) -> StoredModel:
     """Read a model back, or say in a sentence why the folder cannot be used."""
     manifest = _read_manifest(folder)

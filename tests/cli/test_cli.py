@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -112,6 +113,17 @@ def test_evaluate_prints_json_for_machines(folder: Path) -> None:
     assert at_5["recall@5"] < metrics["recall@20"]
     table = densirank("evaluate", folder / "model", folder / "test.txt").stdout
     assert "recall@20" in table
+
+
+def test_evaluate_keeps_its_figures_with_the_model_if_asked(folder: Path, tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(folder / "model", model)
+    before = densirank("recommend", model, "--user", 3, "--json").stdout
+    line = ("evaluate", model, folder / "test.txt", "--json")
+    assert densirank(*line).stdout == densirank(*line, "--keep").stdout
+    kept = json.loads((model / "model.json").read_text())["metrics"]
+    assert kept == json.loads(densirank(*line).stdout)
+    assert densirank("recommend", model, "--user", 3, "--json").stdout == before
 
 
 def test_recommend_for_some_for_all_and_to_parquet(folder: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from densirank import Ranker, __version__
+from densirank.storage import save_metrics
 
 Serve = Callable[..., AbstractContextManager[TestClient]]
 
@@ -118,6 +119,13 @@ def test_the_card_tells_how_the_model_came_about(client: TestClient, folder: Pat
     assert card["method"] == "wd-mf"
     assert card["densirank"] == __version__
     assert card["calibration"] is None
+    assert card["metrics"] is None
+
+
+def test_the_card_shows_the_figures_that_were_kept(own_folder: Path, serve: Serve) -> None:
+    save_metrics(own_folder, {"ndcg@20": 0.25, "users": 7})
+    with serve(own_folder) as client:
+        assert client.get("/v1/model").json()["metrics"] == {"ndcg@20": 0.25, "users": 7}
 
 
 @pytest.mark.parametrize(

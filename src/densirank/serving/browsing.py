@@ -72,5 +72,5 @@ def card(engine: Engine) -> Answer:
         **{key: engine.manifest[key] for key in ON_THE_CARD},
         "calibration": engine.manifest.get("calibration"),
         "index": engine.index,
-        "metrics": None,
+        "metrics": engine.manifest.get("metrics"),
     }

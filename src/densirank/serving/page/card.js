@@ -51,7 +51,7 @@ const moment = new Intl.DateTimeFormat("en-GB", { dateStyle: "long", timeStyle: 
 function metrics({ metrics: kept, training: { "best_validation_ndcg@20": validation } }) {
   const told = kept ? under("", kept) : {};
   if (validation != null) told["nDCG@20 on validation data"] = validation;
-  const nothing = "No metrics were kept with this model: it was fitted without validation data.";
+  const nothing = "None yet: 'densirank evaluate MODEL TEST --keep' puts them here.";
   return Object.keys(told).length ? table(told) : note(nothing);
 }
 

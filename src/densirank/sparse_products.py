@@ -26,6 +26,7 @@ def by_row_blocks(left: Matrix, right: Matrix, keep: Callable[[slice, Matrix], M
 
     SciPy's products hold no lock, so that threads make several blocks at the same time.
     """
+    left, right = _narrow(left), _narrow(right)
 
     def kept(rows: slice) -> Matrix:
         return keep(rows, left[rows] @ right)
@@ -53,6 +54,14 @@ def best_entries(block: Matrix, count: int, barred: Matrix | None = None) -> Mat
     best = sparse.csr_array((block.data[places], block.indices[places], indptr), block.shape)
     best.sort_indices()
     return best
+
+
+def _narrow(matrix: Matrix) -> Matrix:
+    """The same with 32-bit indices where they suffice: a product is bound by the bytes it reads."""
+    if max(matrix.nnz, *matrix.shape) >= 2**31:
+        return matrix
+    indices, indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
+    return sparse.csr_array((matrix.data, indices, indptr), shape=matrix.shape)
 
 
 def _row_blocks(left: Matrix, right: Matrix) -> Iterator[slice]:

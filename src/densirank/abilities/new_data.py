@@ -46,7 +46,7 @@ class NewData(FittedRanker):
     ) -> Self:
         """A ranker of the same settings that knows these interactions as well, ids and all.
 
-        It goes on from the vectors of this one, which stays as it is, and takes a fifth of the
+        It goes on from the vectors of this one, which stays as it is, and takes half of the
         fit's iterations unless it is told how many. A method that is made and not trained is made
         again.
         """

@@ -45,7 +45,7 @@ def update(
     out_dir: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the model.")],
     iterations: Annotated[
         int | None,
-        typer.Option(min=1, help="Training steps. Default: a fifth of those of the fit."),
+        typer.Option(min=1, help="Training steps. Default: half of those of the fit."),
     ] = None,
     ordered: OrderedOption = False,
     user_column: UserColumn = None,

@@ -23,8 +23,9 @@ from densirank.new_data.folding import USER_VECTORS, Trained, new_users
 from densirank.new_data.histories import Histories
 from densirank.settings import Settings
 
-SHARE_OF_ITERATIONS = 0.2
-"""Of those of a fit: what an update takes where nothing is said."""
+SHARE_OF_ITERATIONS = 0.5
+"""Of those of a fit: what an update takes where nothing is said. On held-out items of Gowalla it is
+then as good as a new fit; with 0.4 by 1 % worse, with 0.2 by 3 %."""
 
 
 def merged(old: Interactions, new: Interactions) -> Interactions:

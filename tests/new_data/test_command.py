@@ -37,7 +37,7 @@ def test_update_writes_a_model_that_knows_more(
     _run("update", folder, data, "--out", tmp_path / "updated", "--device", "cpu")
     before, after = load(folder, "cpu"), load(tmp_path / "updated", "cpu")
     assert len(after.interactions_) == len(before.interactions_) + len(newcomers)
-    assert after.training_["iterations"] == 2
+    assert after.training_["iterations"] == 5
     assert after.recommend(k=3).equals(before.update(newcomers).recommend(k=3))
 
 

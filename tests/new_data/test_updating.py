@@ -40,8 +40,8 @@ def test_the_end_of_the_fits_schedule_is_run_again() -> None:
     method = METHODS["wd-lgcn"]
     settings = method.settings(iterations=100, learning_rate=0.2)
     usual = update_settings(method, settings, None)
-    assert usual.iterations == 20
-    assert usual.learning_rate == pytest.approx(0.04)
+    assert usual.iterations == 50
+    assert usual.learning_rate == pytest.approx(0.1)
     longer = update_settings(method, settings, 300)
     assert longer.iterations == 300
     assert longer.learning_rate == pytest.approx(0.2)

@@ -56,6 +56,10 @@ class Cost:
         return max(1, math.floor((seconds - self.before) / max(self.step, 1e-9)))
 
 
+ENDLESS = Cost(0.0, math.inf)
+"""Of what nobody waits for."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """A size that there is time for, and how many steps of it."""
@@ -110,8 +114,8 @@ def plan_for(
     One of the fits is to choose by and the last one is to all data. Sizes are measured from the
     smallest on, and one that promises to be too slow is not even measured.
     """
-    plans = list(_affordable(data, sizes, cost_of, left))
-    return plans[-1]
+    *_, largest = _affordable(data, sizes, cost_of, left)
+    return largest
 
 
 def _affordable(

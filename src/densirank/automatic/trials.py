@@ -16,7 +16,7 @@ from densirank.automatic.filtering import (
     seconds_at_most,
 )
 from densirank.automatic.judging import Judge, popularity_scorer
-from densirank.automatic.sizing import Cost, Plan, Size, plan_for, sizes_for
+from densirank.automatic.sizing import ENDLESS, Cost, Plan, Size, plan_for, sizes_for
 from densirank.automatic.starting import largest_dim, space_for, start_for
 from densirank.automatic.watching import Watcher
 from densirank.data.interactions import Interactions
@@ -24,12 +24,13 @@ from densirank.errors import TrainingError
 from densirank.fitting import Fitted, fit_scorer
 from densirank.hardware import Hardware, resolve_hardware
 from densirank.methods import METHODS
+from densirank.ranking.scores import VectorScorer
 from densirank.settings import SettingOverrides, Settings
 from densirank.training.callbacks import Snapshots
 from densirank.training.interruption import Interruption
 from densirank.tuning.dimensions import Setting
 from densirank.tuning.grid import grid_walk
-from densirank.tuning.trials import Trial
+from densirank.tuning.trials import Status, Trial
 
 METHOD = METHODS["densirank"]
 """What is trained."""
@@ -61,6 +62,7 @@ class Trials:
         self._seed, self._device, self._precision = run
         self._filter: FilterChoice | None = None
         self._beside: Beside = NOTHING
+        self._cold = True
         self.cost = Cost(0.0, 0.0)
         self.attempts: list[Attempt] = []
 
@@ -123,54 +125,56 @@ class Trials:
         trials: list[Trial] = []
         while len(trials) < MOST:
             point = propose(trials)
-            if point is None or not self._go_on(self._seconds_for(plan, point, first=not trials)):
+            if point is None or not self._go_on(self._seconds_for(point, plan) if trials else 0.0):
                 return
             trial = self._try(len(trials) + 1, start, point)
             if trial is None:
                 return
             trials.append(trial)
 
-    def _seconds_for(self, plan: Plan, point: Setting, first: bool) -> float:
-        """What must be left to try a point and still make the last fit; the first is tried."""
-        if first:
-            return 0.0
-        made = self.cost.of(plan.iterations) * int(cast(int, point["dim"])) / plan.size.dim
-        return made + SPARE * self.cost.of(plan.iterations) + self.seconds_for_filter
+    def _seconds_for(self, point: Setting, plan: Plan) -> float:
+        """What must be left to try a point and still make the last fit."""
+        larger = cast(int, point["dim"]) / plan.size.dim
+        return larger * self.cost.of(plan.iterations) + self._seconds_for_last(plan.iterations)
+
+    def _seconds_for_last(self, iterations: int) -> float:
+        return SPARE * self.cost.of(iterations) + self.seconds_for_filter
 
     def _try(self, number: int, start: dict[str, Any], point: Setting) -> Trial | None:
         """Fit the vectors, then choose the filter beside them; None if it was interrupted."""
         settings = METHOD.settings(**(start | point | NOTHING.settings))
         self._watcher.doing(f"attempt {len(self.attempts) + 1}")
         started = time.perf_counter()
+        status: Status = "finished"
+        how, ndcg = NOTHING, 0.0
         try:
             fitted = self._fit(settings)
         except TrainingError:
-            how, ndcg, steps = NOTHING, 0.0, settings.iterations
+            status = "diverged"
         else:
             if fitted.training["interrupted"]:
                 return None
-            trained, steps = fitted.training["seconds"], fitted.training["iterations"]
-            taken = time.perf_counter() - started
             if settings.dim == start["dim"]:
-                self.cost = Cost(max(0.0, taken - trained), trained / steps)
-            how, ndcg = self._with_filter(fitted)
+                trained = fitted.training["seconds"]
+                taken = time.perf_counter() - started
+                self.cost = Cost(max(0.0, taken - trained), trained / settings.iterations)
+            how, ndcg = self._with_filter(fitted.scorer, settings.iterations)
         seconds = time.perf_counter() - started
-        own: dict[str, Any] = {key: getattr(settings, key) for key in point} | how.settings
-        for key in ("users_per_batch", "candidates", "iterations", "learning_rate"):
-            own[key] = getattr(settings, key)
-        if not self._whole.ordered:
-            own.pop("recency", None)
+        keys = (*point, "users_per_batch", "candidates", "iterations", "learning_rate")
+        own = {key: getattr(settings, key) for key in keys} | how.settings
         self._keep(Attempt(METHOD.name, cast(SettingOverrides, own), ndcg, seconds))
-        status = "finished" if ndcg > 0 else "diverged"
-        return Trial(number, point, cast(Any, status), ndcg, steps, steps, seconds)
+        steps = settings.iterations
+        return Trial(number, point, status, ndcg, steps, steps, seconds)
 
-    def _with_filter(self, fitted: Fitted) -> tuple[Beside, float]:
+    def _with_filter(self, vectors: VectorScorer, iterations: int) -> tuple[Beside, float]:
+        """The best filter beside trained vectors, sought from where it was best before."""
         if self._filter is None:
-            return NOTHING, self._judge(fitted.scorer)
+            return NOTHING, self._judge(vectors)
         self._watcher.doing("the filter beside it")
-        best = best_of([attempt for attempt in self.attempts if attempt.method == METHOD.name])
-        start = replace(self._beside, weight=best.settings.get("filter_weight", FIRST))
-        return self._filter.beside(fitted.scorer, start, self._go_on)
+        before = best_of([attempt for attempt in self.attempts if attempt.method == METHOD.name])
+        start = replace(self._beside, weight=before.settings.get("filter_weight", FIRST))
+        enough = self._seconds_for_last(iterations)
+        return self._filter.beside(vectors, start, lambda: self._go_on(enough))
 
     def _fit(self, settings: Settings, snapshots: Snapshots | None = None) -> Fitted:
         return fit_scorer(
@@ -185,20 +189,23 @@ class Trials:
         )
 
     def _measured(self, start: dict[str, Any], size: Size) -> Cost:
-        """By three steps, the first of which makes what is made once."""
+        """By three steps, the first of which makes what is made once a fit."""
         moments: list[float] = []
 
         def look(iteration: int, seconds: float, *vectors: object) -> None:
             moments.append(seconds)
 
-        settings = METHOD.settings(
-            **(start | NOTHING.settings | Plan(size, Cost(0, 0), 3).settings)
-        )
+        steps = Plan(size, Cost(0, 0), 3).settings
+        settings = METHOD.settings(**(start | NOTHING.settings | steps))
+        if self._cold:  # what is made or loaded once a process
+            self._fit(replace(settings, iterations=1), Snapshots(frozenset(), look))
+            self._cold = False
         started = time.perf_counter()
         self._fit(settings, Snapshots(frozenset({1, 3}), look))
         taken = time.perf_counter() - started
-        step = (moments[1] - moments[0]) / 2
-        return Cost(max(0.0, taken - 3 * step), step)
+        if len(moments) < 2:  # interrupted
+            return ENDLESS
+        return Cost(max(0.0, taken - moments[1]), (moments[1] - moments[0]) / 2)
 
     def _hardware(self, dim: int) -> Hardware:
         return resolve_hardware(self._device, self._precision, dim)

@@ -90,14 +90,15 @@ class Trials:
 
     def _untrained(self) -> None:
         train, started = self._judge.train, time.perf_counter()
-        by_popularity = popularity_scorer(train, self._hardware(1).device)
+        device = self._hardware(1).device
+        by_popularity = popularity_scorer(train, device)
         ndcg = self._judge(by_popularity)
         self._keep(Attempt("popularity", NOTHING.settings, ndcg, time.perf_counter() - started))
-        if not self._go_on(4 * seconds_at_most(self._whole)):
+        if not self._go_on(2 * seconds_at_most(self._whole, device)):
             return
         self._watcher.doing("the item filter")
         started = time.perf_counter()
-        self._filter = FilterChoice(self._judge, self._hardware(1).device)
+        self._filter = FilterChoice(self._judge, device)
         until = FOR_UNTRAINED * self._clock.budget
         how, ndcg = self._filter.alone(
             by_popularity, lambda: self._go_on() and self._clock.elapsed < until

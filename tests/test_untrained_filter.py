@@ -25,6 +25,12 @@ def test_popularity_with_a_filter_is_saved_folded_in_and_updated_like_any_model(
     assert not ranker.recommend(k=5).equals(plain.recommend(k=5))
     ranker.save(tmp_path / "m")
     assert load(tmp_path / "m", "cpu").recommend(k=5).equals(ranker.recommend(k=5))
+    near = ranker.items_.near
+    assert near is not None
+    nearest = near[[3]].toarray()[0]
+    nearest[3] = 0
+    alike = ranker.similar_items(data.item_ids[3], k=1)["item_id"].to_list()
+    assert alike == [data.item_ids[int(nearest.argmax())]]
     known = [int(item) for item in data.items_of(7)]
     folded = ranker.fold_in([(7, data.item_ids[item]) for item in known])
     here, there = folded.recommend(7, k=5), ranker.recommend(7, k=5)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from densirank.csr import SparsePart
 from densirank.data.interactions import Interactions
 from densirank.errors import InputError
 from densirank.evaluation.held_out import HeldOut
@@ -82,7 +83,8 @@ def fit_scorer(
     near = None if item_filter is None else item_filter.near
     make_scorer = scorer_with_filter(item_filter, settings.filter_weight)
     if method.risk is None:
-        return Fitted(_scorer_as_made(model, make_scorer), ItemSide(data.item_counts, near=near))
+        scorer = _scorer_as_made(model, item_filter, settings.filter_weight)
+        return Fitted(scorer, ItemSide(data.item_counts, near=near))
     if start is not None:
         start(model)
     outcome = train(
@@ -142,13 +144,14 @@ def scorer_with_filter(item_filter: ItemFilter | None, weight: float) -> MakeSco
     return lambda users, items: VectorScorer(users, items, item_filter.beside(users, items, weight))
 
 
-def _scorer_as_made(model: Model, make_scorer: MakeScorer) -> VectorScorer:
-    """How a model scores that is made, not trained."""
+def _scorer_as_made(model: Model, item_filter: ItemFilter | None, weight: float) -> VectorScorer:
+    """How a model scores that is made, not trained; beside a filter, items are alike by it."""
     with torch.no_grad():
-        vectors, part = model.vectors(), model.sparse_part()
-    return (
-        make_scorer(*vectors) if part is None else VectorScorer(*vectors, part, model.neighbours())
-    )
+        users, items = model.vectors()
+    if item_filter is None:
+        return VectorScorer(users, items, model.sparse_part(), model.neighbours())
+    near = SparsePart.of(item_filter.near, users.device)
+    return VectorScorer(users, items, item_filter.beside(users, items, weight), near)
 
 
 def _validator(

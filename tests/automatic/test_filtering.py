@@ -49,12 +49,11 @@ def test_without_an_order_nothing_of_time_is_chosen(log: Interactions) -> None:
 
 def test_a_large_weight_leaves_the_order_to_the_filter(log: Interactions) -> None:
     """Beside two different vectors, what the filter knows is in the same order."""
-    tops = []
     alone = Beside(WEIGHTS[-1]).settings
     trained: SettingOverrides = {"dim": 8, "iterations": 5}
-    for ranker in (
+    rankers = (
         Ranker("popularity", device="cpu", **alone),
         Ranker("densirank", device="cpu", **(trained | alone)),
-    ):
-        tops.append(ranker.fit(log).recommend(k=5)["item_id"].to_numpy())
+    )
+    tops = [ranker.fit(log).recommend(k=5)["item_id"].to_numpy() for ranker in rankers]
     assert (tops[0] == tops[1]).mean() > 0.95

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import torch
@@ -90,24 +91,31 @@ class FilterChoice:
 
     def alone(self, popularity: VectorScorer, go_on: Callable[[], bool]) -> tuple[Beside, float]:
         """The best that can be had untrained: (how beside popularity, its nDCG@20)."""
-
-        def value(recency: float) -> float:
-            return self._ndcg(popularity, Beside(ALONE, recency, self._span))
-
-        recency, _ = climb(self._recencies, self._usual, value, go_on)
-        return self.beside(popularity, Beside(ALONE, recency, self._span), go_on)
+        start = Beside(ALONE, self._usual, self._span)
+        return self.beside(popularity, start, go_on, recency_too=True)
 
     def beside(
-        self, vectors: VectorScorer, start: Beside, go_on: Callable[[], bool]
+        self,
+        vectors: VectorScorer,
+        start: Beside,
+        go_on: Callable[[], bool],
+        *,
+        recency_too: bool = False,
     ) -> tuple[Beside, float]:
-        """The best weight beside these vectors, and the nDCG@20 it has."""
-        weight, ndcg = climb(
-            WEIGHTS,
-            start.weight,
-            lambda weight: self._ndcg(vectors, replace(start, weight=weight)),
-            go_on,
-        )
-        return replace(start, weight=weight), ndcg
+        """The best weight beside these vectors, after the best recency where asked; its nDCG@20."""
+
+        @cache
+        def value(how: Beside) -> float:
+            return self._ndcg(vectors, how)
+
+        how = start
+        if recency_too:
+            recency, _ = climb(
+                self._recencies, how.recency, lambda it: value(replace(how, recency=it)), go_on
+            )
+            how = replace(how, recency=recency)
+        weight, ndcg = climb(WEIGHTS, how.weight, lambda it: value(replace(how, weight=it)), go_on)
+        return replace(how, weight=weight), ndcg
 
     def _ndcg(self, vectors: VectorScorer, how: Beside) -> float:
         users, items = vectors.user_vectors, vectors.item_vectors

@@ -26,6 +26,7 @@ class Judge:
     train: Interactions
     held_out: HeldOut
     users: Tensor  # (users,) indices, in order
+    seconds: float = 0.0  # that a verdict takes, at the least
 
     @classmethod
     def of(
@@ -47,10 +48,10 @@ class Judge:
         first(by_popularity)
         started = time.perf_counter()
         first(by_popularity)
-        affordable = seconds / (time.perf_counter() - started) * count
-        while count < len(everybody) and 2 * count <= affordable:
+        for_each = (time.perf_counter() - started) / count
+        while count < len(everybody) and 2 * count * for_each <= seconds:
             count = min(2 * count, len(everybody))
-        return cls(train, measured, everybody[:count].sort().values)
+        return cls(train, measured, everybody[:count].sort().values, count * for_each)
 
     def __call__(self, scorer: Scorer) -> float:
         """nDCG@20, the mean over the users."""

@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from typing import Any, cast
 
-from densirank.automatic.attempts import Attempt, best_of
+from densirank.automatic.attempts import Attempt
 from densirank.automatic.budget import Clock
 from densirank.automatic.filtering import (
     FIRST,
@@ -40,6 +40,8 @@ FOR_UNTRAINED = 0.25
 """Share of the budget that may go by before training is tried."""
 A_PAIR = 1e-6
 """Seconds for each pair, user and item without which training is not even begun."""
+VERDICTS = 5
+"""Looks at the held-out items that choosing a filter takes, about."""
 SPARE = 1.15
 """How much longer than planned the last fit may take: it has all the data."""
 
@@ -117,7 +119,7 @@ class Trials:
             data,
             sizes_for(data, largest_dim(data)),
             lambda size: self._measured(start, size),
-            lambda: self._clock.left - self.seconds_for_filter,
+            lambda: self._clock.left - self.seconds_for_filter - self._seconds_for_verdicts,
         )
         self.cost = plan.cost
         start |= plan.settings
@@ -136,7 +138,13 @@ class Trials:
     def _seconds_for(self, point: Setting, plan: Plan) -> float:
         """What must be left to try a point and still make the last fit."""
         larger = cast(int, point["dim"]) / plan.size.dim
-        return larger * self.cost.of(plan.iterations) + self._seconds_for_last(plan.iterations)
+        fits = larger * self.cost.of(plan.iterations) + self._seconds_for_last(plan.iterations)
+        return fits + self._seconds_for_verdicts
+
+    @property
+    def _seconds_for_verdicts(self) -> float:
+        """What it takes to judge one attempt, with its filter."""
+        return self._judge.seconds * (1 if self._filter is None else VERDICTS)
 
     def _seconds_for_last(self, iterations: int) -> float:
         return SPARE * self.cost.of(iterations) + self.seconds_for_filter
@@ -172,10 +180,16 @@ class Trials:
         if self._filter is None:
             return NOTHING, self._judge(vectors)
         self._watcher.doing("the filter beside it")
-        before = best_of([attempt for attempt in self.attempts if attempt.method == METHOD.name])
-        start = replace(self._beside, weight=before.settings.get("filter_weight", FIRST))
         enough = self._seconds_for_last(iterations)
-        return self._filter.beside(vectors, start, lambda: self._go_on(enough))
+        how, ndcg = self._filter.beside(
+            vectors,
+            self._beside,
+            lambda: self._go_on(enough),
+            recency_too=not any(attempt.method == METHOD.name for attempt in self.attempts),
+        )
+        if ndcg > max((a.ndcg for a in self.attempts if a.method == METHOD.name), default=0.0):
+            self._beside = how
+        return how, ndcg
 
     def _fit(self, settings: Settings, snapshots: Snapshots | None = None) -> Fitted:
         return fit_scorer(

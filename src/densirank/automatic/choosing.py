@@ -72,7 +72,10 @@ def fit_within(
     best = best_of(attempts)
     watcher.doing(f"all data, {best.method}")
     settings = best.settings if trials is None else _affordable(best, trials, clock)
-    ranker = Ranker(best.method, seed=seed, device=device, precision=precision, **settings)
+    counting = (
+        "auto" if best.method == POPULARITY.method else precision
+    )  # popularity has no kernels
+    ranker = Ranker(best.method, seed=seed, device=device, precision=counting, **settings)
     ranker.fit(whole, callbacks=[watcher.report, *callbacks])
     ranker.training_["automatic"] = {
         "budget_seconds": clock.budget,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 from typing import Any, cast
@@ -26,7 +27,7 @@ from densirank.hardware import Hardware, resolve_hardware
 from densirank.methods import METHODS
 from densirank.ranking.scores import VectorScorer
 from densirank.settings import SettingOverrides, Settings
-from densirank.training.callbacks import Snapshots
+from densirank.training.callbacks import Report, Snapshots
 from densirank.training.interruption import Interruption
 from densirank.tuning.dimensions import Setting
 from densirank.tuning.grid import grid_walk
@@ -44,6 +45,10 @@ VERDICTS = 5
 """Looks at the held-out items that choosing a filter takes, about."""
 SPARE = 1.15
 """How much longer than planned the last fit may take: it has all the data."""
+
+
+class OutOfTime(Exception):
+    """An attempt that takes longer than planned, and would leave too little for the last fit."""
 
 
 class Trials:
@@ -150,14 +155,17 @@ class Trials:
         return SPARE * self.cost.of(iterations) + self.seconds_for_filter
 
     def _try(self, number: int, start: dict[str, Any], point: Setting) -> Trial | None:
-        """Fit the vectors, then choose the filter beside them; None if it was interrupted."""
+        """Fit the vectors, then choose the filter beside them; None if it had to be stopped."""
         settings = METHOD.settings(**(start | point | NOTHING.settings))
         self._watcher.doing(f"attempt {len(self.attempts) + 1}")
         started = time.perf_counter()
+        reserve = self._seconds_for_last(settings.iterations) if number > 1 else -math.inf
         status: Status = "finished"
         how, ndcg = NOTHING, 0.0
         try:
-            fitted = self._fit(settings)
+            fitted = self._fit(settings, must_be_left=reserve)
+        except OutOfTime:
+            return None
         except TrainingError:
             status = "diverged"
         else:
@@ -191,7 +199,16 @@ class Trials:
             self._beside = how
         return how, ndcg
 
-    def _fit(self, settings: Settings, snapshots: Snapshots | None = None) -> Fitted:
+    def _fit(
+        self,
+        settings: Settings,
+        snapshots: Snapshots | None = None,
+        must_be_left: float = -math.inf,
+    ) -> Fitted:
+        def in_time(report: Report) -> None:
+            if self._clock.left < must_be_left:
+                raise OutOfTime
+
         return fit_scorer(
             METHOD,
             settings,
@@ -199,7 +216,7 @@ class Trials:
             self._hardware(settings.dim),
             self._judge.train,
             None,
-            [self._watcher.report] if snapshots is None else [],
+            [self._watcher.report, in_time] if snapshots is None else [],
             snapshots=snapshots,
         )
 

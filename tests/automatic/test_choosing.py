@@ -186,13 +186,13 @@ def test_an_attempt_that_takes_too_long_ends_the_search_and_is_not_kept(
     log: Interactions, clock_by_looks: SetClock
 ) -> None:
     class Slow(Nobody):
-        """Makes the clock run once two models were trained."""
+        """Makes the clock run once a model was trained."""
 
         def tried(self, attempts: Sequence[Attempt]) -> None:
-            if len(attempts) == 4:
+            if len(attempts) == 3:
                 clock_by_looks(0.02)
 
     clock_by_looks(A_LOOK)
     unhurried = len(_choice(fit_within(log, 0.12, device="cpu"))[1])
     clock_by_looks(A_LOOK)
-    assert len(_choice(fit_within(log, 0.12, device="cpu", watcher=Slow()))[1]) == 4 < unhurried
+    assert len(_choice(fit_within(log, 0.12, device="cpu", watcher=Slow()))[1]) == 3 < unhurried

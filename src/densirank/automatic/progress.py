@@ -94,8 +94,9 @@ def chosen_sentence(record: Mapping[str, Any]) -> str:
     best = attempts[record["chosen"]]
     cut = "The search was interrupted. " if record["search_interrupted"] else ""
     many = "attempt" if len(attempts) == 1 else "attempts"
+    beside = " with the item filter" if best["settings"].get("filter_weight") else ""
     return (
-        f"{cut}Best of {len(attempts)} {many}: {best['method']}, nDCG@20 "
+        f"{cut}Best of {len(attempts)} {many}: {best['method']}{beside}, nDCG@20 "
         f"{best['validation_ndcg@20']:.4f} on the held-out items of "
         f"{record['validation_users']:,} users; fitted to all interactions, "
         f"{record['seconds']:.0f} s of {record['budget_seconds']:g} s in all."

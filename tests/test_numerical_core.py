@@ -25,10 +25,13 @@ assert metrics["users"] == 1, metrics
 from densirank.tuning import tune
 study = tune(train, "wd-mf", {"dim": [2, 4]}, grid=True, settings={"iterations": 3}, device="cpu")
 assert len(study.trials) == 2, study
+
+chosen = densirank.fit_within(train, 0.01, device="cpu")
+assert chosen.training_["automatic"]["attempts"], chosen.training_
 """
 
 
-def test_read_fit_validate_evaluate_and_tune_without_anything_else(tmp_path: Path) -> None:
+def test_read_fit_validate_evaluate_tune_and_choose_without_anything_else(tmp_path: Path) -> None:
     text = tmp_path / "train.txt"
     text.write_text("0 0 1 2\n1 1 2 3\n2 4 0\n")
     done = subprocess.run(

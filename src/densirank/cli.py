@@ -11,50 +11,37 @@ import typer
 from rich.box import SIMPLE
 from rich.table import Column, Table
 
-from densirank import METHODS, Interactions, Ranker, __version__, load
+from densirank import METHODS, __version__, load
 from densirank.atomic import written_atomically
 from densirank.batch.order import Order
 from densirank.batch.running import recommend_all, recommend_all_on_ray
 from densirank.calibrating.command import calibrate
-from densirank.distributed.engine import engine_of
 from densirank.distributed.evaluating import evaluate_together, require_same
-from densirank.distributed.folder import FitFolder
 from densirank.distributed.group import joined, under_torchrun
 from densirank.errors import DensirankError, InputError, TrainingError
 from densirank.experiments.command import paper
 from densirank.export.command import export
+from densirank.fit_command import fit
 from densirank.indexing.command import index
 from densirank.new_data.command import HistoryOption, UnknownOption, folded_in, update
 from densirank.options import (
-    INTERRUPTED,
     DataArgument,
     DataDirOption,
     DeviceOption,
     FormatOption,
     ItemColumn,
     JsonOption,
-    MethodOption,
     ModelFolder,
-    OrderedOption,
-    PrecisionOption,
-    SeedOption,
-    SettingOption,
     Source,
-    TimestampColumn,
     UserColumn,
-    ValidSplitOption,
-    WeightColumn,
     choice,
     err,
     out,
-    settings_from,
-    training_source,
+    say_error,
 )
 from densirank.partition.command import partition
-from densirank.progress import ProgressBar
 from densirank.serving.command import serve
-from densirank.storage import TRAINING_LOG, model_fingerprint, save_metrics
-from densirank.training.callbacks import JsonLines
+from densirank.storage import model_fingerprint, save_metrics
 from densirank.tuning.command import tune
 
 app = typer.Typer(
@@ -67,84 +54,7 @@ app = typer.Typer(
 )
 
 
-@app.command()
-def fit(
-    train: DataArgument,
-    out_dir: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the model.")],
-    method: MethodOption = "wd-lgcn",
-    valid: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FRACTION|FILE",
-            help="Stop early on nDCG@20 of this share of each user's items, or of this file.",
-        ),
-    ] = None,
-    valid_split: ValidSplitOption = None,
-    settings: SettingOption = None,
-    config: Annotated[
-        Path | None, typer.Option(metavar="FILE.toml", help="Settings as a TOML file.")
-    ] = None,
-    device: DeviceOption = "auto",
-    precision: PrecisionOption = "auto",
-    seed: SeedOption = 0,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue an interrupted run in the same folder.")
-    ] = False,
-    ordered: OrderedOption = False,
-    user_column: UserColumn = None,
-    item_column: ItemColumn = None,
-    timestamp_column: TimestampColumn = None,
-    weight_column: WeightColumn = None,
-    format: FormatOption = None,
-    data_dir: DataDirOption = None,
-    checkpoint_every: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="Seconds between two checkpoints.")
-    ] = 30.0,
-) -> None:
-    """Train a model on a file of interactions.
-
-    Reads CSV, TSV, Parquet, JSON lines, RecBole .inter and the text form 'user item item …'.
-    """
-    with joined(device, _say_error) as world:
-        err.quiet = not world.first
-        source = training_source(
-            data_dir,
-            user_column=user_column,
-            item_column=item_column,
-            timestamp_column=timestamp_column,
-            weight_column=weight_column,
-            format=format,
-            ordered=ordered,
-        )
-        chosen = settings_from(config, settings or [])
-        ranker = Ranker(method, seed=seed, device=device, precision=precision, **chosen)
-        data = source.interactions(train, "train")
-        held_out = _validation(valid, source)
-        place = FitFolder(out_dir, world)
-        if not place.prepare(resume):
-            err.print(f"{out_dir} holds a finished model: there is nothing to resume.")
-            return
-        err.print(
-            f"{data.n_users:,} users, {data.n_items:,} items, {len(data):,} pairs; "
-            f"{ranker.method.name}" + (f", {world.size} processes" if world.together else "")
-        )
-        with ProgressBar(err) as bar:
-            ranker.fit(
-                data,
-                held_out,
-                valid_split=choice("--valid-split", valid_split, ("last", "random")),
-                callbacks=[bar, JsonLines(out_dir / TRAINING_LOG)],
-                checkpoint=place.checkpoint,
-                checkpoint_seconds=checkpoint_every,
-                engine=engine_of(world, precision),
-            )
-        interrupted = place.keep(ranker)
-    if world.first:
-        err.print(_fit_summary(ranker, out_dir))
-    if interrupted:
-        raise typer.Exit(INTERRUPTED)
-
-
+app.command()(fit)
 app.command()(tune)
 app.command()(calibrate)
 app.command()(update)
@@ -172,7 +82,7 @@ def evaluate(
 ) -> None:
     """Measure a model on held-out interactions: recall, nDCG and more at k, over all items."""
     options = {"user_column": user_column, "item_column": item_column, "format": format}
-    with joined(device, _say_error) as world:
+    with joined(device, say_error) as world:
         ranker = load(model, device)
         data = Source(data_dir, options).interactions(test, "test")
         require_same(world, "model", model_fingerprint(model))
@@ -248,7 +158,7 @@ def recommend(
         if on_ray:
             rows = recommend_all_on_ray(order, workers)
         else:
-            with joined(device, _say_error) as world:
+            with joined(device, say_error) as world:
                 rows = recommend_all(order, world)
             if not world.first:
                 return
@@ -325,38 +235,6 @@ def doctor() -> None:
         raise typer.Exit(1)
 
 
-def _validation(valid: str | None, source: Source) -> float | Interactions | None:
-    """A fraction where the text is a number, otherwise the interactions of that file."""
-    if valid is None:
-        return None
-    try:
-        fraction = float(valid)
-    except ValueError:
-        return source.interactions(valid, "test")
-    if not 0 < fraction < 1:
-        raise InputError(f"--valid takes a fraction between 0 and 1 or a file, not {valid}")
-    return fraction
-
-
-def _fit_summary(ranker: Ranker, folder: Path) -> str:
-    record = ranker.training_
-    if not record:
-        return f"Model written to {folder}."
-    if record["interrupted"]:
-        return (
-            f"Interrupted after {record['iterations']} iterations. What there is was saved to "
-            f"{folder}; the same command with --resume goes on."
-        )
-    found = ""
-    if record["best_validation_ndcg@20"] is not None:
-        found = (
-            f"; best validation nDCG@20 {record['best_validation_ndcg@20']:.4f} "
-            f"at iteration {record['best_iteration']}"
-        )
-    seconds, iterations = record["seconds"], record["iterations"]
-    return f"{iterations} iterations in {seconds:.1f} s{found}. Model written to {folder}."
-
-
 def _print_frame(frame: Any) -> None:
     table = Table(*frame.columns)
     for row in frame.iter_rows(named=True):
@@ -403,10 +281,5 @@ def main() -> None:
 
 
 def _complain(sentence: str, status: int) -> None:
-    _say_error(sentence)
+    say_error(sentence)
     sys.exit(status)
-
-
-def _say_error(sentence: str) -> None:
-    err.quiet = False
-    err.print(f"[bold red]error:[/] {sentence}", highlight=False, soft_wrap=True)

@@ -9,13 +9,14 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from densirank.csr import SparsePart
 from densirank.data.interactions import Interactions
 from densirank.errors import InputError
 from densirank.evaluation.held_out import HeldOut
 from densirank.hardware import Hardware
 from densirank.methods import Method
 from densirank.models import MODELS, Model
-from densirank.new_data.folding import ItemSide
+from densirank.new_data.folding import ITEM_ITEM, ItemSide
 from densirank.ranking.item_filter import ItemFilter
 from densirank.ranking.scores import VectorScorer
 from densirank.risks import risk_for
@@ -75,16 +76,17 @@ def fit_scorer(
 ) -> Fitted:
     """A model of these interactions, trained; ``start`` says where from, if not from chance."""
     check_weightings(method, settings)
+    check_filter(method, settings)
     generator = torch.Generator().manual_seed(seed)
     model = MODELS[method.model](data, settings, generator).prepare(hardware)
+    item_filter = filter_for(data, settings, hardware.device)
+    near = None if item_filter is None else item_filter.near
+    make_scorer = scorer_with_filter(item_filter, settings.filter_weight)
     if method.risk is None:
-        with torch.no_grad():
-            scorer = VectorScorer(*model.vectors(), model.sparse_part(), model.neighbours())
-        return Fitted(scorer, ItemSide(data.item_counts))
+        scorer = _scorer_as_made(model, item_filter, settings.filter_weight)
+        return Fitted(scorer, ItemSide(data.item_counts, near=near))
     if start is not None:
         start(model)
-    item_filter = filter_for(data, settings, hardware.device)
-    make_scorer = scorer_with_filter(item_filter, settings.filter_weight)
     outcome = train(
         model,
         risk_for(hardware, method.risk, settings),
@@ -107,7 +109,7 @@ def fit_scorer(
         messages = model.messages()
     return Fitted(
         make_scorer(outcome.user_vectors, outcome.item_vectors),
-        ItemSide(data.item_counts, messages, None if item_filter is None else item_filter.near),
+        ItemSide(data.item_counts, messages, near),
         outcome.parameters,
         training_record(outcome),
     )
@@ -122,6 +124,12 @@ def check_weightings(method: Method, settings: Settings) -> None:
         )
 
 
+def check_filter(method: Method, settings: Settings) -> None:
+    """Refuse a filter beside a model that is itself one of items by items."""
+    if settings.filter_weight != 0 and method.model in ITEM_ITEM:
+        raise InputError(f"filter_weight has no use in {method.name}: it is such a filter itself")
+
+
 def filter_for(data: Interactions, settings: Settings, device: torch.device) -> ItemFilter | None:
     """The item–item filter, where the settings give it a weight."""
     if settings.filter_weight == 0:
@@ -134,6 +142,16 @@ def scorer_with_filter(item_filter: ItemFilter | None, weight: float) -> MakeSco
     if item_filter is None:
         return VectorScorer
     return lambda users, items: VectorScorer(users, items, item_filter.beside(users, items, weight))
+
+
+def _scorer_as_made(model: Model, item_filter: ItemFilter | None, weight: float) -> VectorScorer:
+    """How a model scores that is made, not trained; beside a filter, items are alike by it."""
+    with torch.no_grad():
+        users, items = model.vectors()
+    if item_filter is None:
+        return VectorScorer(users, items, model.sparse_part(), model.neighbours())
+    near = SparsePart.of(item_filter.near, users.device)
+    return VectorScorer(users, items, item_filter.beside(users, items, weight), near)
 
 
 def _validator(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -81,14 +84,14 @@ class Source:
 
 
 def training_source(
-    data_dir: Path | None,
     *,
-    user_column: str | None,
-    item_column: str | None,
-    timestamp_column: str | None,
-    weight_column: str | None,
-    format: str | None,
-    ordered: bool,
+    ordered: OrderedOption = False,
+    user_column: UserColumn = None,
+    item_column: ItemColumn = None,
+    timestamp_column: TimestampColumn = None,
+    weight_column: WeightColumn = None,
+    format: FormatOption = None,
+    data_dir: DataDirOption = None,
 ) -> Source:
     """How the file of a command that trains is to be read."""
     return Source(
@@ -102,6 +105,27 @@ def training_source(
             "ordered": True if ordered else None,
         },
     )
+
+
+def reading_by_options(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with an argument ``source``, as one with the options of :func:`training_source`."""
+    own, options = (
+        signature(function, eval_str=True).parameters for function in (command, training_source)
+    )
+
+    @wraps(command)
+    def with_options(**given: Any) -> None:
+        source = training_source(**{name: given.pop(name) for name in options})
+        command(**given, source=source)
+
+    asked = [
+        parameter.replace(kind=Parameter.KEYWORD_ONLY)
+        for parameter in (*own.values(), *options.values())
+        if parameter.name != "source"
+    ]
+    with_options.__signature__ = Signature(asked)  # type: ignore[attr-defined]
+    with_options.__annotations__ = {option.name: option.annotation for option in asked}
+    return with_options
 
 
 def settings_from(config: Path | None, assignments: list[str]) -> SettingOverrides:
@@ -123,6 +147,12 @@ def toml_from(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not a TOML file: {error}") from error
+
+
+def say_error(sentence: str) -> None:
+    """Tell what went wrong, whoever is quiet otherwise."""
+    err.quiet = False
+    err.print(f"[bold red]error:[/] {sentence}", highlight=False, soft_wrap=True)
 
 
 def choice(option: str, value: str | None, choices: tuple[str, ...]) -> Any:

@@ -12,17 +12,11 @@ from densirank.errors import InputError
 from densirank.options import (
     INTERRUPTED,
     DataArgument,
-    DataDirOption,
     DeviceOption,
-    FormatOption,
-    ItemColumn,
     ModelFolder,
-    OrderedOption,
-    TimestampColumn,
-    UserColumn,
-    WeightColumn,
+    Source,
     err,
-    training_source,
+    reading_by_options,
 )
 from densirank.progress import ProgressBar
 from densirank.storage import prepare_folder
@@ -39,33 +33,19 @@ UnknownOption = Annotated[
 ]
 
 
+@reading_by_options
 def update(
     model: ModelFolder,
     data: DataArgument,
+    source: Source,
     out_dir: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the model.")],
     iterations: Annotated[
         int | None,
         typer.Option(min=1, help="Training steps. Default: half of those of the fit."),
     ] = None,
-    ordered: OrderedOption = False,
-    user_column: UserColumn = None,
-    item_column: ItemColumn = None,
-    timestamp_column: TimestampColumn = None,
-    weight_column: WeightColumn = None,
-    format: FormatOption = None,
-    data_dir: DataDirOption = None,
     device: DeviceOption = "auto",
 ) -> None:
     """Teach a model new interactions, new users and items included, without starting again."""
-    source = training_source(
-        data_dir,
-        user_column=user_column,
-        item_column=item_column,
-        timestamp_column=timestamp_column,
-        weight_column=weight_column,
-        format=format,
-        ordered=ordered,
-    )
     ranker = load(model, device)
     new = source.interactions(data, "train")
     prepare_folder(out_dir)

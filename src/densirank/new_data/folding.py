@@ -190,9 +190,9 @@ def _best_not_had(trained: Trained, histories: Interactions) -> SparsePart:
 
 
 def _filtered(trained: Trained, histories: Interactions, vectors: Tensor) -> SparsePart | None:
-    """The item–item filter's part of the scores, where a model was trained to have it."""
+    """The item–item filter's part of the scores, where the fit gave it a weight."""
     weight, scorer = trained.settings.filter_weight, trained.scorer
-    if weight == 0 or trained.method.risk is None:
+    if weight == 0:
         return None
     if trained.items.near is None:
         raise InputError(NOT_KEPT.format("the item–item filter"))

@@ -47,12 +47,7 @@ class ItemFilter:
 
         Recent items may count more, and items of the same ``span`` items in a row be nearer.
         """
-        had, wanted = _factors(data, span)
-        if device.type == "cuda":
-            near = best_of_product(had, wanted, NEIGHBOURS, device)
-        else:
-            near = by_row_blocks(had, wanted, lambda _, block: best_entries(block, NEIGHBOURS))
-        return cls.for_histories(data, near, device, recency)
+        return cls.for_histories(data, nearness(data, device, span), device, recency)
 
     @classmethod
     def for_histories(
@@ -80,6 +75,14 @@ class ItemFilter:
         spread = ((user_vectors @ covariance) * user_vectors).sum(dim=1).clamp(min=0).sqrt()
         rows = self.scores.rows
         return SparsePart(rows, weight * spread[rows.row_of_entry] * self.scores.values)
+
+
+def nearness(data: Interactions, device: torch.device, span: int = 0) -> Matrix:
+    """N, (items, items): each item's nearest ones, and how near they are."""
+    had, wanted = _factors(data, span)
+    if device.type == "cuda":
+        return best_of_product(had, wanted, NEIGHBOURS, device)
+    return by_row_blocks(had, wanted, lambda _, block: best_entries(block, NEIGHBOURS))
 
 
 def _factors(data: Interactions, span: int) -> tuple[Matrix, Matrix]:

@@ -12,26 +12,20 @@ from rich.table import Table
 from densirank.options import (
     INTERRUPTED,
     DataArgument,
-    DataDirOption,
     DeviceOption,
-    FormatOption,
-    ItemColumn,
     JsonOption,
     MethodOption,
-    OrderedOption,
     PrecisionOption,
     SeedOption,
     SettingOption,
-    TimestampColumn,
-    UserColumn,
+    Source,
     ValidSplitOption,
-    WeightColumn,
     choice,
     err,
     out,
+    reading_by_options,
     settings_from,
     toml_from,
-    training_source,
 )
 from densirank.plotting import can_draw
 from densirank.tuning import search
@@ -47,8 +41,10 @@ NOTABLE = 1.005
 """How much better an iterate before the end of a schedule must be to be worth a word."""
 
 
+@reading_by_options
 def tune(
     data: DataArgument,
+    source: Source,
     out_dir: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the search.")],
     method: MethodOption = "wd-lgcn",
     trials: Annotated[
@@ -77,27 +73,11 @@ def tune(
         bool, typer.Option("--resume", help="Go on with the search in the same folder.")
     ] = False,
     as_json: JsonOption = False,
-    ordered: OrderedOption = False,
-    user_column: UserColumn = None,
-    item_column: ItemColumn = None,
-    timestamp_column: TimestampColumn = None,
-    weight_column: WeightColumn = None,
-    format: FormatOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Find good settings for a file of interactions, judged by items that are held out.
 
     Writes trials.jsonl, trials.png and best.toml, which 'densirank fit --config' reads.
     """
-    source = training_source(
-        data_dir,
-        user_column=user_column,
-        item_column=item_column,
-        timestamp_column=timestamp_column,
-        weight_column=weight_column,
-        format=format,
-        ordered=ordered,
-    )
     fixed = settings_from(None, settings or [])
     described = None if space is None else toml_from(space)
     interactions = source.interactions(data, "train")

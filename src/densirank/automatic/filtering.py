@@ -1,0 +1,130 @@
+"""The item–item filter beside vectors that are there already: choosing it takes no training.
+
+f + α · σ_u(f) · g / σ_u(g) is added up when vectors f are known, so that trying another weight α,
+or how much more recent items count in g, costs a look at the held-out items and no more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+import torch
+
+from densirank.automatic.climbing import climb
+from densirank.automatic.judging import Judge
+from densirank.data.interactions import Interactions
+from densirank.ranking.item_filter import ItemFilter, nearness
+from densirank.ranking.scores import VectorScorer
+from densirank.settings import SettingOverrides
+
+WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 1.0, 2.0, 5.0, 20.0, 100.0)
+"""What α may be; at the end the filter is all that counts."""
+RECENCIES = (0.0, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0)
+USUAL_RECENCY = 3.0
+"""How much more recent items may count, where an order is known, and what is tried first."""
+SPAN = 8
+"""Items in a row of time that are near each other, where an order is known."""
+
+A_PRODUCT, A_ROW, A_CELL = 6e-8, 3e-5, 3e-11
+"""Seconds that building a filter takes at most: on a CPU for each pair of items in a row and each
+row, on a GPU, which writes items out, for each pair of an interaction and an item."""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """How the filter stands beside the vectors."""
+
+    weight: float = 0.0
+    recency: float = 0.0
+    span: int = 0
+
+    @property
+    def settings(self) -> SettingOverrides:
+        return {
+            "filter_weight": self.weight,
+            "filter_recency": self.recency,
+            "filter_span": self.span,
+        }
+
+
+NOTHING = Beside()
+FIRST = 0.2
+"""The weight that is tried first beside trained vectors."""
+ALONE = 20.0
+"""And beside popularity."""
+
+
+def seconds_at_most(data: Interactions, device: torch.device) -> float:
+    """What building the filter should take at most, before anything was measured."""
+    if device.type == "cuda":
+        return A_CELL * len(data) * data.n_items
+    counts = data.user_counts.astype(np.float64)
+    return float(A_PRODUCT * (counts**2).sum() + A_ROW * (data.n_users + data.n_items))
+
+
+class FilterChoice:
+    """The filter of the training part, for the users who are judged by."""
+
+    def __init__(self, judge: Judge, device: torch.device) -> None:
+        self._judge, self._device = judge, device
+        ordered = judge.train.ordered
+        self._span = SPAN if ordered else 0
+        self._recencies = RECENCIES if ordered else (0.0,)
+        self._usual = USUAL_RECENCY if ordered else 0.0
+        self._histories = judge.histories()
+        self._filters: dict[float, ItemFilter] = {}
+        started = time.perf_counter()
+        self._near = nearness(judge.train, device, self._span)
+        self.nearness_seconds = time.perf_counter() - started
+        self._filter_of(self._usual)
+        self.scores_seconds = time.perf_counter() - started - self.nearness_seconds
+
+    def seconds_for(self, data: Interactions) -> float:
+        """About what building it for everybody takes, by what it took for some."""
+        more = len(data) / len(self._judge.train)
+        everybody = len(data) / max(1, len(self._histories))
+        return more * self.nearness_seconds + everybody * self.scores_seconds
+
+    def alone(self, popularity: VectorScorer, go_on: Callable[[], bool]) -> tuple[Beside, float]:
+        """The best that can be had untrained: (how beside popularity, its nDCG@20)."""
+        start = Beside(ALONE, self._usual, self._span)
+        return self.beside(popularity, start, go_on, recency_too=True)
+
+    def beside(
+        self,
+        vectors: VectorScorer,
+        start: Beside,
+        go_on: Callable[[], bool],
+        *,
+        recency_too: bool = False,
+    ) -> tuple[Beside, float]:
+        """The best weight beside these vectors, after the best recency where asked; its nDCG@20."""
+
+        @cache
+        def value(how: Beside) -> float:
+            return self._ndcg(vectors, how)
+
+        how = start
+        if recency_too:
+            recency, _ = climb(
+                self._recencies, how.recency, lambda it: value(replace(how, recency=it)), go_on
+            )
+            how = replace(how, recency=recency)
+        weight, ndcg = climb(WEIGHTS, how.weight, lambda it: value(replace(how, weight=it)), go_on)
+        return replace(how, weight=weight), ndcg
+
+    def _ndcg(self, vectors: VectorScorer, how: Beside) -> float:
+        users, items = vectors.user_vectors, vectors.item_vectors
+        part = self._filter_of(how.recency).beside(users, items, how.weight)
+        return self._judge(VectorScorer(users, items, part))
+
+    def _filter_of(self, recency: float) -> ItemFilter:
+        if recency not in self._filters:
+            self._filters[recency] = ItemFilter.for_histories(
+                self._histories, self._near, self._device, recency
+            )
+        return self._filters[recency]

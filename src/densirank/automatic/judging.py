@@ -1,0 +1,71 @@
+"""Held-out items of as many users as time allows, to judge by what ranks best."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from densirank.data.interactions import Interactions
+from densirank.evaluation.held_out import HeldOut
+from densirank.fitting import VALIDATION_K
+from densirank.models.popularity import log_popularity
+from densirank.ranking.scores import Scorer, VectorScorer
+
+FEWEST = 512
+"""Users that are judged by, where there are as many."""
+
+
+@dataclass(frozen=True)
+class Judge:
+    """What attempts are fitted to, and the users whose held-out items they are judged by."""
+
+    train: Interactions
+    held_out: HeldOut
+    users: Tensor  # (users,) indices, in order
+    seconds: float = 0.0  # that a verdict takes, at the least
+
+    @classmethod
+    def of(
+        cls, train: Interactions, held_out: Interactions, device: torch.device, seconds: float
+    ) -> Self:
+        """A judge who takes about so many seconds for a verdict, by what the first few take here.
+
+        Users are added in an order of fixed seed, a doubling at a time, so that clocks that differ
+        a little choose the same ones.
+        """
+        measured = HeldOut(held_out, train, device)
+        shuffled = torch.randperm(
+            len(measured.users), generator=torch.Generator().manual_seed(0)
+        ).to(device)
+        everybody = measured.users[shuffled]
+        count = min(FEWEST, len(everybody))
+        by_popularity = popularity_scorer(train, device)
+        first = cls(train, measured, everybody[:count])
+        first(by_popularity)
+        started = time.perf_counter()
+        first(by_popularity)
+        for_each = (time.perf_counter() - started) / count
+        while count < len(everybody) and 2 * count * for_each <= seconds:
+            count = min(2 * count, len(everybody))
+        return cls(train, measured, everybody[:count].sort().values, count * for_each)
+
+    def __call__(self, scorer: Scorer) -> float:
+        """nDCG@20, the mean over the users."""
+        tally = self.held_out.tally(scorer, self.users, VALIDATION_K)
+        return float(tally.evaluation(VALIDATION_K).per_user["ndcg"].mean())
+
+    def histories(self) -> Interactions:
+        """What the users who are judged by had in the training part; all others have nothing."""
+        judged = torch.zeros(self.train.n_users, dtype=torch.bool)
+        judged[self.users.cpu()] = True
+        return self.train.select(judged.numpy()[self.train.users])
+
+
+def popularity_scorer(data: Interactions, device: torch.device) -> VectorScorer:
+    """The method ``popularity`` as vectors of one dimension."""
+    popularity = log_popularity(data.item_counts).to(device)
+    return VectorScorer(popularity.new_ones(data.n_users, 1), popularity)

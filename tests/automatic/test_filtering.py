@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from densirank import Interactions, Ranker
+from densirank.automatic.filtering import NOTHING, WEIGHTS, Beside, FilterChoice
+from densirank.automatic.judging import Judge, popularity_scorer
+from densirank.data.splitting import validation_split
+from densirank.settings import SettingOverrides
+
+CPU = torch.device("cpu")
+
+
+def _always() -> bool:
+    return True
+
+
+@pytest.mark.parametrize("method", ["popularity", "densirank"])
+def test_what_is_chosen_beside_vectors_is_what_a_fit_with_it_has(
+    log: Interactions, method: str
+) -> None:
+    train, held_out = validation_split(log)
+    choice = FilterChoice(Judge.of(train, held_out, CPU, math.inf), CPU)
+    size: SettingOverrides = {"dim": 8, "iterations": 20} if method == "densirank" else {}
+    plain = Ranker(method, device="cpu", **(size | NOTHING.settings)).fit(train)
+    start = Beside(0.3, 2.0, 8)
+    how, ndcg = choice.beside(plain.scorer_, start, _always)
+    fitted = Ranker(method, device="cpu", **(size | how.settings)).fit(train)
+    assert fitted.evaluate(held_out, 20)["ndcg@20"] == pytest.approx(ndcg, abs=1e-6)
+    others = [
+        choice.beside(plain.scorer_, replace(start, weight=w), lambda: False)[1] for w in WEIGHTS
+    ]
+    assert ndcg >= others[WEIGHTS.index(start.weight)]
+    assert ndcg in others
+
+
+def test_without_an_order_nothing_of_time_is_chosen(log: Interactions) -> None:
+    unordered = replace(log, ordered=False, timestamps=None)
+    train, held_out = validation_split(unordered)
+    choice = FilterChoice(Judge.of(train, held_out, CPU, math.inf), CPU)
+    how, _ = choice.alone(popularity_scorer(train, CPU), _always)
+    assert (how.recency, how.span) == (0, 0)
+    assert how.weight > 0
+
+
+def test_a_large_weight_leaves_the_order_to_the_filter(log: Interactions) -> None:
+    """Beside two different vectors, what the filter knows is in the same order."""
+    alone = Beside(WEIGHTS[-1]).settings
+    trained: SettingOverrides = {"dim": 8, "iterations": 5}
+    rankers = (
+        Ranker("popularity", device="cpu", **alone),
+        Ranker("densirank", device="cpu", **(trained | alone)),
+    )
+    tops = [ranker.fit(log).recommend(k=5)["item_id"].to_numpy() for ranker in rankers]
+    assert (tops[0] == tops[1]).mean() > 0.95

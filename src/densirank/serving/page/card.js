@@ -48,8 +48,11 @@ export async function showCard(fingerprint = null) {
 
 const moment = new Intl.DateTimeFormat("en-GB", { dateStyle: "long", timeStyle: "short" });
 
-function metrics({ metrics: kept, training: { "best_validation_ndcg@20": validation } }) {
+function metrics({ metrics: kept, training }) {
   const told = kept ? under("", kept) : {};
+  const { attempts, chosen } = training.automatic ?? {};
+  const judged = attempts?.[chosen]?.["validation_ndcg@20"];
+  const validation = training["best_validation_ndcg@20"] ?? judged;
   if (validation != null) told["nDCG@20 on validation data"] = validation;
   const nothing = "None yet: 'densirank evaluate MODEL TEST --keep' puts them here.";
   return Object.keys(told).length ? table(told) : note(nothing);

@@ -1,25 +1,31 @@
 """What several processes do in the tests: ``python scenes.py SCENE FOLDER``.
 
-A script of its own, which loads everything once and forks as often as it needs processes: a test
-run has threads by then, which a fork would lose. No process lives longer than ``PATIENCE``.
+Or ``python scenes.py run N WORDS``, where torchrun would say ``--nproc-per-node=N WORDS``. A script
+of its own, which loads everything once and forks as often as it needs processes: a test run has
+threads by then, which a fork would lose. No process lives longer than ``PATIENCE``.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import runpy
 import signal
 import socket
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import torch
+import torch.distributed as dist
 
+import densirank.cli  # noqa: F401  (before the forks, which all need it)
 from densirank import Interactions, Ranker
 from densirank.data.synthetic import planted
 from densirank.distributed import checkpoint, fitting, group
@@ -66,7 +72,7 @@ def equality(folder: Path) -> None:
         assert together(n, work) == [0] * n
 
 
-def words(folder: Path) -> None:
+def words_exchanged(folder: Path) -> None:
     """What processes say to each other, with nothing to say by some."""
 
     def work(world: World) -> None:
@@ -135,8 +141,8 @@ def resuming(folder: Path) -> None:
 
 
 def failures(folder: Path) -> None:
-    """One process fails in many ways; how all of them end, and how long it takes."""
-    ended: dict[str, Any] = {}
+    """One process fails in many ways; how all of them end."""
+    ended = {}
     for name, n, work in (
         ("mismatch", 2, _other_data),
         ("memory", 3, _out_of_memory),
@@ -145,11 +151,32 @@ def failures(folder: Path) -> None:
         ("not finite", 2, _not_finite),
         ("method", 2, _method_that_cannot),
     ):
-        print(f"[{name}]", file=sys.stderr, flush=True)
-        started = time.monotonic()
-        statuses = together(n, work)
-        ended[name] = {"statuses": statuses, "seconds": time.monotonic() - started}
+        print(f"=== {name}", file=sys.stderr, flush=True)
+        ended[name] = together(n, work)
+    print("=== device", file=sys.stderr, flush=True)
+    ended["device"] = apart(2, lambda rank: joined("abacus").__enter__() and None)
     (folder / "ended.json").write_text(json.dumps(ended))
+
+
+def started_anew(folder: Path) -> None:
+    """A process is killed; all start again at the store of those before, one of them late."""
+    with lasting_store() as port:
+        ended = [apart(2, partial(_start_again, late), port) for late in (None, 0, 1)]
+    (folder / "ended.json").write_text(json.dumps(ended))
+
+
+def _start_again(late: int | None, rank: int) -> None:
+    os.environ["TORCHELASTIC_RESTART_COUNT"] = str(rank)  # every node counts its own
+    if rank == late:
+        time.sleep(0.3)
+    with joined("cpu") as world:
+        assert world.begun() == (late is not None)
+        assert world.texts("topic", f"{late}/{rank}") == [f"{late}/0", f"{late}/1"]
+        world.wait()
+        world.begin()
+        world.wait()
+        if late is None and rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _fit(world: World, data: Interactions = DATA, method: str = "wd-mf") -> None:
@@ -177,6 +204,7 @@ def _bug(world: World) -> None:
 
 
 def _killed(world: World) -> None:
+    world.wait()  # until all have met
     if world.rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     world.wait()
@@ -195,12 +223,29 @@ def _require_equal(one: torch.Tensor, other: torch.Tensor) -> None:
 
 
 def together(n: int, work: Work) -> list[int]:
-    """Do the work in ``n`` processes; their exit statuses."""
+    """Do the work in ``n`` processes that have met; their exit statuses."""
+
+    def meet(rank: int) -> None:
+        with joined("cpu") as world:
+            work(world)
+
+    return apart(n, meet)
+
+
+def apart(n: int, act: Callable[[int], None], port: int | None = None) -> list[int]:
+    """Fork ``n`` processes, each of which acts by its rank; their exit statuses.
+
+    They can meet at the port of a store, if there is one already, and otherwise the first one has
+    to bring it.
+    """
     torch.set_num_threads(1)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    children = [_forked(rank, n, port, work) for rank in range(n)]
+    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port or _free_port())}
+    where |= {"WORLD_SIZE": str(n), "TORCHELASTIC_USE_AGENT_STORE": str(port is not None)}
+    where |= {group.TIMEOUT_VARIABLE: str(PATIENCE)}
+    children = [
+        _forked(where | {"RANK": str(rank), "LOCAL_RANK": str(rank)}, partial(act, rank))
+        for rank in range(n)
+    ]
     deadline = time.monotonic() + PATIENCE
     statuses = [_status_of(child, deadline) for child in children]
     if None in statuses:
@@ -208,21 +253,45 @@ def together(n: int, work: Work) -> list[int]:
     return [status for status in statuses if status is not None]
 
 
-def _forked(rank: int, n: int, port: int, work: Work) -> int:
+@contextmanager
+def lasting_store() -> Iterator[int]:
+    """The port of a store like torchrun's, which lasts when the processes that use it end."""
+    reader, writer = os.pipe()
+
+    def host() -> None:
+        store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        os.write(writer, str(store.port).encode())
+        time.sleep(PATIENCE)
+
+    child = _forked({}, host)
+    try:
+        yield int(os.read(reader, 8))
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _forked(environment: dict[str, str], act: Callable[[], None]) -> int:
     child = os.fork()
     if child:
         return child
-    os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(n), "LOCAL_RANK": str(rank)}
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    os.environ |= {group.TIMEOUT_VARIABLE: str(PATIENCE)}
+    os.environ |= environment
     status = 1
     try:
-        with joined("cpu") as world:
-            work(world)
+        act()
         status = 0
+    except SystemExit as end:
+        status = int(end.code or 0)
     except BaseException:
         traceback.print_exc()
     finally:
+        sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
 
@@ -239,5 +308,24 @@ def _status_of(child: int, deadline: float) -> int | None:
     return None
 
 
+def run(n: int, words: list[str]) -> None:
+    """Be torchrun, but for what it takes to load everything in each process."""
+
+    def act(rank: int) -> None:
+        sys.argv = words
+        if words[0] == "-m":
+            sys.argv = words[1:]
+            runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(words[0], run_name="__main__")
+
+    sys.exit(max(map(abs, apart(n, act))))
+
+
 if __name__ == "__main__":
-    {f.__name__: f for f in (equality, words, resuming, failures)}[sys.argv[1]](Path(sys.argv[2]))
+    name, where, *words = sys.argv[1:]
+    if name == "run":
+        run(int(where), words)
+    else:
+        scenes = (equality, words_exchanged, resuming, failures, started_anew)
+        {scene.__name__: scene for scene in scenes}[name](Path(where))

@@ -118,14 +118,15 @@ def fit(
         )
         chosen = settings_from(config, settings or [])
         ranker = Ranker(method, seed=seed, device=device, precision=precision, **chosen)
-        data = source.interactions(train, "train")
+        data = source.interactions(train, "train", world)
         held_out = _validation(valid, source)
         place = FitFolder(out_dir, world)
         if not place.prepare(resume):
             err.print(f"{out_dir} holds a finished model: there is nothing to resume.")
             return
+        users, items, pairs = data.totals
         err.print(
-            f"{data.n_users:,} users, {data.n_items:,} items, {len(data):,} pairs; "
+            f"{users:,} users, {items:,} items, {pairs:,} pairs; "
             f"{ranker.method.name}" + (f", {world.size} processes" if world.together else "")
         )
         with ProgressBar(err) as bar:

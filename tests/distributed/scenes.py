@@ -17,6 +17,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,10 @@ from densirank.data.synthetic import planted
 from densirank.distributed import checkpoint, fitting, group
 from densirank.distributed.engine import engine_of
 from densirank.distributed.group import World, joined
+from densirank.distributed.portions import Portion
 from densirank.distributed.routes import Route, fetched
 from densirank.errors import TrainingError
+from densirank.partition.reading import Partition
 from densirank.training.callbacks import Report
 
 PATIENCE = float(os.environ.get("DENSIRANK_TEST_PATIENCE", "120"))
@@ -71,6 +74,53 @@ def equality(folder: Path) -> None:
 
     for n in (1, 2, 4):
         assert together(n, work) == [0] * n
+
+
+def portions(folder: Path) -> None:
+    """Fits of partitions, of which every process reads its own users alone."""
+    fits: dict[str, tuple[Interactions, float | None, str]] = {
+        "mf": (DATA, None, "wd-mf"),
+        "random": (DATA, 0.2, "wd-lgcn"),
+        "last": (replace(DATA, ordered=True), 0.2, "wd-mf"),
+        "few": (FEW, None, "wd-lgcn"),  # fewer users than processes
+    }
+
+    def write(rank: int) -> None:  # by a process of its own: polars has threads
+        for name, (data, _, _) in fits.items():
+            partition_of(data, folder / name)
+
+    def work(world: World) -> None:
+        for name, (_, valid, method) in fits.items():
+            partition = Partition.open(folder / name)
+            own = Portion.read(partition, world)
+            assert own.n_users == len(world.own(partition.n_users))
+            only_first = AssertionError("one process in the end writes everybody's")
+            with mock.patch.object(
+                Partition, "whole", autospec=True, side_effect=None if world.first else only_first
+            ) as whole:
+                whole.return_value = Partition.only(partition, range(partition.n_users))
+                ranker = Ranker(method, device="cpu", **(SETTINGS | {"iterations": 20}))
+                ranker.fit(own, valid, engine=engine_of(world))
+            if world.first:
+                ranker.save(folder / f"{name}-{world.size}")
+
+    assert apart(1, write) == [0]
+    for n in (1, 2, 4):
+        assert together(n, work) == [0] * n
+
+
+def partition_of(data: Interactions, folder: Path) -> Partition:
+    """A partition in three parts."""
+    import polars as pl
+
+    from densirank.data.columns import Columns
+    from densirank.partition.log import Log
+    from densirank.partition.writing import write_partition
+
+    users, items = data.user_ids.ids[data.users], data.item_ids.ids[data.items]
+    log = folder.with_suffix(".parquet")
+    pl.DataFrame({"user_id": users, "item_id": items}).write_parquet(log)
+    return write_partition(Log.open(log, Columns()), folder, 3, ordered=data.ordered)
 
 
 def words_exchanged(folder: Path) -> None:
@@ -335,5 +385,5 @@ if __name__ == "__main__":
     if name == "run":
         run(int(where), words)
     else:
-        scenes = (equality, words_exchanged, resuming, failures, started_anew)
+        scenes = (equality, portions, words_exchanged, resuming, failures, started_anew)
         {scene.__name__: scene for scene in scenes}[name](Path(where))

@@ -16,6 +16,8 @@ import pytest
 from densirank.distributed.group import TIMEOUT_VARIABLE, joined
 from densirank.errors import InputError
 
+TIME_LIMIT = float(os.environ.get("DENSIRANK_TEST_PATIENCE", "120"))
+
 
 def test_processes_that_are_started_again_do_not_take_the_dead_for_the_living(
     scene: Callable[[str], Any],
@@ -47,7 +49,7 @@ def test_a_process_that_finds_no_others_says_so_and_ends(tmp_path: Path, rank: i
             env=environment,
             capture_output=True,
             text=True,
-            timeout=90,
+            timeout=TIME_LIMIT,
             check=False,
         )
     assert done.returncode == 1

@@ -82,7 +82,7 @@ def portions(folder: Path) -> None:
         "mf": (DATA, None, "wd-mf"),
         "random": (DATA, 0.2, "wd-lgcn"),
         "last": (replace(DATA, ordered=True), 0.2, "wd-mf"),
-        "few": (FEW, None, "wd-lgcn"),  # fewer users than processes
+        "few": (FEW, 0.5, "wd-lgcn"),  # fewer users than processes
     }
 
     def write(rank: int) -> None:  # by a process of its own: polars has threads

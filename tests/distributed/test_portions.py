@@ -23,7 +23,7 @@ from densirank.partition.log import Log
 from densirank.partition.reading import Partition
 from densirank.partition.writing import write_partition
 
-VALID = {"mf": None, "random": 0.2, "last": 0.2, "few": None}
+VALID = {"mf": None, "random": 0.2, "last": 0.2, "few": 0.5}
 METHOD = {"mf": "wd-mf", "random": "wd-lgcn", "last": "wd-mf", "few": "wd-lgcn"}
 
 

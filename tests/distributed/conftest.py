@@ -3,10 +3,11 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -15,6 +16,8 @@ import pytest
 SCENES = Path(__file__).with_name("scenes.py")
 TIME_LIMIT = 30 + float(os.environ.get("DENSIRANK_TEST_PATIENCE", "120"))
 """Seconds; a scene ends its processes before."""
+STOPPING = 40
+"""Seconds that torchrun may take to stop its processes, if need be with -9."""
 
 
 @dataclass(frozen=True)
@@ -68,26 +71,40 @@ def processes(stage: Path) -> Run:
     return run
 
 
-@pytest.fixture
-def stage_to_itself(stage: Path) -> Iterator[None]:
-    """For a test that starts processes in its own way."""
-    with _one_at_a_time(stage):
-        yield
+@pytest.fixture(scope="session")
+def torchrun(stage: Path) -> Run:
+    """Runs torchrun itself."""
+
+    def run(*words: object) -> Played:
+        with _one_at_a_time(stage):
+            return _ended(stage, sys.executable, "-m", "torch.distributed.run", *words)
+
+    return run
 
 
 def _run(folder: Path, *words: object) -> Played:
+    return _ended(folder, sys.executable, SCENES, *words)
+
+
+def _ended(folder: Path, *command: object) -> Played:
+    """How a command ends; one that hangs is stopped, with all that it has started."""
+    started = subprocess.Popen(
+        list(map(str, command)),
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     try:
-        done = subprocess.run(
-            [sys.executable, str(SCENES), *map(str, words)],
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-            timeout=TIME_LIMIT,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as hung:
-        return Played(str(folder), 1, "", f"{words} took more than {hung.timeout} s")
-    return Played(str(folder), done.returncode, done.stdout, done.stderr)
+        stdout, stderr = started.communicate(timeout=TIME_LIMIT)
+    except subprocess.TimeoutExpired:
+        for how in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                os.killpg(started.pid, how)
+                started.wait(STOPPING)
+        return Played(str(folder), 1, "", f"{command} took more than {TIME_LIMIT:g} s")
+    return Played(str(folder), started.returncode, stdout, stderr)
 
 
 @contextmanager

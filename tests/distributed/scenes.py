@@ -123,7 +123,13 @@ def partition_of(data: Interactions, folder: Path) -> Partition:
     return write_partition(Log.open(log, Columns()), folder, 3, ordered=data.ordered)
 
 
-def words_exchanged(folder: Path) -> None:
+def meeting(folder: Path) -> None:
+    """Processes meet and talk, and meet again when one of them was killed."""
+    _talk()
+    _start_anew(folder)
+
+
+def _talk() -> None:
     """What processes say to each other, with nothing to say by some."""
 
     def work(world: World) -> None:
@@ -209,7 +215,7 @@ def failures(folder: Path) -> None:
     (folder / "ended.json").write_text(json.dumps(ended))
 
 
-def started_anew(folder: Path) -> None:
+def _start_anew(folder: Path) -> None:
     """A process is killed; all start again at the store of those before, one of them late."""
     with lasting_store() as port:
         ended = [apart(2, partial(_start_again, late), port) for late in (None, 0, 1)]
@@ -385,5 +391,5 @@ if __name__ == "__main__":
     if name == "run":
         run(int(where), words)
     else:
-        scenes = (equality, portions, words_exchanged, resuming, failures, started_anew)
+        scenes = (equality, portions, meeting, resuming, failures)
         {scene.__name__: scene for scene in scenes}[name](Path(where))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch.distributed as dist
@@ -14,13 +13,12 @@ import torch.distributed as dist
 from densirank import Ranker, load, read
 from densirank.data.synthetic import planted
 from densirank.distributed.folder import FitFolder
-from densirank.distributed.group import TIMEOUT_VARIABLE, World
+from densirank.distributed.group import World
 from densirank.errors import InputError
 from densirank.storage import CHECKPOINT, MANIFEST, SPLIT_CHECKPOINT, TRAINING_LOG
 
 ITERATIONS = 40
 KILLED = Path(__file__).with_name("killed.py")
-TIME_LIMIT = float(os.environ.get("DENSIRANK_TEST_PATIENCE", "120"))
 
 
 def _log(folder: Path) -> Path:
@@ -31,26 +29,16 @@ def _log(folder: Path) -> Path:
     return path
 
 
-@pytest.mark.usefixtures("stage_to_itself")
 def test_a_killed_process_costs_no_more_than_the_steps_since_the_last_checkpoint(
-    tmp_path: Path,
+    tmp_path: Path, torchrun: Callable[..., Any]
 ) -> None:
     """Killed while it wrote the checkpoint after 16 steps, it goes on from the one after 15."""
     train, out = _log(tmp_path), tmp_path / "model"
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += ["--nproc-per-node=2", "--max-restarts=1", str(KILLED), "fit", str(train)]
-    command += ["--out", str(out), "--method", "wd-mf", "--device", "cpu", "--checkpoint-every"]
-    command += ["0", "--set", f"iterations={ITERATIONS}", "--set", "dim=8"]
-    command += ["--set", "users_per_batch=30"]
-    done = subprocess.run(
-        command,
-        env=os.environ | {"OMP_NUM_THREADS": "1", TIMEOUT_VARIABLE: str(TIME_LIMIT)},
-        capture_output=True,
-        text=True,
-        timeout=TIME_LIMIT,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    words = ["fit", train, "--out", out, "--method", "wd-mf", "--device", "cpu"]
+    words += ["--checkpoint-every", 0, "--set", f"iterations={ITERATIONS}", "--set", "dim=8"]
+    words += ["--set", "users_per_batch=30"]
+    done = torchrun("--standalone", "--nproc-per-node=2", "--max-restarts=1", KILLED, *words)
+    assert done.status == 0, done.stderr
     assert "failed (exitcode: -9) local_rank: 1" in done.stderr
     assert done.stderr.count("error:") == 1
 

@@ -19,7 +19,7 @@ def test_every_row_has_one_owner(size: int, n_rows: int) -> None:
 
 
 def test_processes_hear_what_the_others_say(scene: Callable[[str], Any]) -> None:
-    scene("words_exchanged")
+    scene("meeting")
 
 
 def test_without_torchrun_there_is_one_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ def test_processes_that_are_started_again_do_not_take_the_dead_for_the_living(
     scene: Callable[[str], Any],
 ) -> None:
     """Whoever comes first, and though the store still has what was left there before."""
-    again = scene("started_anew")
+    again = scene("meeting")
     ended = json.loads(Path(again.folder, "ended.json").read_text())
     assert ended == [[1, -9], [0, 0], [0, 0]], again.stderr
 

@@ -49,15 +49,16 @@ Work = Callable[[World], None]
 
 def cases() -> Iterator[tuple[str, Interactions, float | None, str, dict[str, Any]]]:
     """(name, data, validation, method, settings) of fits that any number of processes make."""
-    for method in ("wd-mf", "wd-lgcn"):
-        for optimiser in ("adam", "whitened"):
-            yield f"{method}-{optimiser}", DATA, None, method, {"optimiser": optimiser}
+    yield "wd-mf-whitened", DATA, None, "wd-mf", {"optimiser": "whitened"}
+    yield "wd-lgcn-adam", DATA, None, "wd-lgcn", {"optimiser": "adam"}
+    yield "wd-mf-adam", DATA, None, "wd-mf", {"optimiser": "adam", "iterations": 10}
+    yield "wd-lgcn-whitened", DATA, None, "wd-lgcn", {"optimiser": "whitened", "iterations": 10}
     yield "sampled", DATA, None, "pde-mf", {"candidates": 40, "iterations": 5}
     every_item = {"candidates": "all", "inference_layers": 2, "iterations": 5}
     yield "every-item", DATA, None, "mle-lgcn", every_item
     weights = {"user_exponent": 0.5, "base_exponent": 0.5, "candidate_correction": 0.5}
     yield "weighted", DATA, None, "wd-mf", {"iterations": 5, **weights}
-    stops = {"validate_every": 2, "patience": 2, "filter_weight": 0.3, "iterations": 24}
+    stops = {"validate_every": 2, "patience": 2, "filter_weight": 0.3, "iterations": 12}
     yield "validated", DATA, 0.2, "wd-lgcn", stops
     yield "few", FEW, None, "wd-lgcn", {"users_per_batch": 1, "iterations": 5}
 
@@ -99,13 +100,13 @@ def portions(folder: Path) -> None:
                 Partition, "whole", autospec=True, side_effect=None if world.first else only_first
             ) as whole:
                 whole.return_value = Partition.only(partition, range(partition.n_users))
-                ranker = Ranker(method, device="cpu", **(SETTINGS | {"iterations": 20}))
+                ranker = Ranker(method, device="cpu", **(SETTINGS | {"iterations": 8}))
                 ranker.fit(own, valid, engine=engine_of(world))
             if world.first:
                 ranker.save(folder / f"{name}-{world.size}")
 
     assert apart(1, write) == [0]
-    for n in (1, 2, 4):
+    for n in (2, 4):
         assert together(n, work) == [0] * n
 
 

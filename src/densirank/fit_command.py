@@ -99,13 +99,14 @@ def fit(
         else:
             _check_automatic(world, resume)
         seconds = seconds_of(budget or USUAL_BUDGET)
-        data, held_out = source.interactions(train, "train"), _validation(valid, source)
+        data, held_out = source.interactions(train, "train", world), _validation(valid, source)
         place = FitFolder(out_dir, world)
         if not place.prepare(resume):
             err.print(f"{out_dir} holds a finished model: there is nothing to resume.")
             return
         log = JsonLines(out_dir / TRAINING_LOG)
-        size = f"{data.n_users:,} users, {data.n_items:,} items, {len(data):,} pairs"
+        users, items, pairs = data.totals
+        size = f"{users:,} users, {items:,} items, {pairs:,} pairs"
         if asked is None:
             err.print(f"{size}; choosing within {seconds:g} s")
             with BudgetBar(err, seconds) as bar:

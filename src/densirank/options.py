@@ -15,6 +15,8 @@ from rich.console import Console
 
 from densirank import Interactions, read
 from densirank.data.catalogue import PUBLIC_SETS, load_public
+from densirank.distributed.group import World
+from densirank.distributed.portions import Portion
 from densirank.errors import InputError
 from densirank.partition.reading import Partition, is_partition
 from densirank.settings import KEYS, SettingOverrides, parse_settings
@@ -74,12 +76,20 @@ class Source:
     data_dir: Path | None
     options: dict[str, Any]
 
-    def interactions(self, source: str, part: Literal["train", "test"]) -> Interactions:
-        """A file, or the part of a named public set that the command is about."""
+    def interactions(
+        self, source: str, part: Literal["train", "test"], world: World | None = None
+    ) -> Interactions:
+        """A file, or the part of a named public set that the command is about.
+
+        Of a partition, a process reads only its own portion where there is a world to share it.
+        """
         if source in PUBLIC_SETS and not Path(source).exists():
             return load_public(source, part, self.data_dir)
         if is_partition(Path(source)):
-            return Partition.open(Path(source)).whole()
+            partition = Partition.open(Path(source))
+            if world is not None and world.together:
+                return Portion.read(partition, world)
+            return partition.whole()
         return read(source, allow_empty_users=part == "test", **self.options)
 
 

@@ -113,7 +113,7 @@ class Ranker(Probabilities, NewData, Searching):
             self._checkpoint(checkpoint, checkpoint_seconds, data, valid, valid_split),
             snapshots,
         )
-        return self if fitted is None else self._keep(data, fitted)
+        return self if fitted is None else self._keep(data.whole(), fitted)
 
     def _hold_out(
         self,

@@ -1,32 +1,42 @@
 """What several processes do in the tests: ``python scenes.py SCENE FOLDER``.
 
-A script of its own, which loads everything once and forks as often as it needs processes: a test
-run has threads by then, which a fork would lose. No process lives longer than ``PATIENCE``.
+Or ``python scenes.py run N WORDS``, where torchrun would say ``--nproc-per-node=N WORDS``. A script
+of its own, which loads everything once and forks as often as it needs processes: a test run has
+threads by then, which a fork would lose. No process lives longer than ``PATIENCE``.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import runpy
 import signal
 import socket
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import torch
+import torch._dynamo  # with Adam, and at once: every fork would load it
+import torch.distributed as dist
 
+import densirank.cli  # noqa: F401  (so is this)
 from densirank import Interactions, Ranker
 from densirank.data.synthetic import planted
 from densirank.distributed import checkpoint, fitting, group
 from densirank.distributed.engine import engine_of
 from densirank.distributed.group import World, joined
+from densirank.distributed.portions import Portion
 from densirank.distributed.routes import Route, fetched
 from densirank.errors import TrainingError
+from densirank.partition.reading import Partition
 from densirank.training.callbacks import Report
 
 PATIENCE = float(os.environ.get("DENSIRANK_TEST_PATIENCE", "120"))
@@ -39,15 +49,16 @@ Work = Callable[[World], None]
 
 def cases() -> Iterator[tuple[str, Interactions, float | None, str, dict[str, Any]]]:
     """(name, data, validation, method, settings) of fits that any number of processes make."""
-    for method in ("wd-mf", "wd-lgcn"):
-        for optimiser in ("adam", "whitened"):
-            yield f"{method}-{optimiser}", DATA, None, method, {"optimiser": optimiser}
+    yield "wd-mf-whitened", DATA, None, "wd-mf", {"optimiser": "whitened"}
+    yield "wd-lgcn-adam", DATA, None, "wd-lgcn", {"optimiser": "adam"}
+    yield "wd-mf-adam", DATA, None, "wd-mf", {"optimiser": "adam", "iterations": 10}
+    yield "wd-lgcn-whitened", DATA, None, "wd-lgcn", {"optimiser": "whitened", "iterations": 10}
     yield "sampled", DATA, None, "pde-mf", {"candidates": 40, "iterations": 5}
     every_item = {"candidates": "all", "inference_layers": 2, "iterations": 5}
     yield "every-item", DATA, None, "mle-lgcn", every_item
     weights = {"user_exponent": 0.5, "base_exponent": 0.5, "candidate_correction": 0.5}
     yield "weighted", DATA, None, "wd-mf", {"iterations": 5, **weights}
-    stops = {"validate_every": 2, "patience": 2, "filter_weight": 0.3, "iterations": 24}
+    stops = {"validate_every": 2, "patience": 2, "filter_weight": 0.3, "iterations": 12}
     yield "validated", DATA, 0.2, "wd-lgcn", stops
     yield "few", FEW, None, "wd-lgcn", {"users_per_batch": 1, "iterations": 5}
 
@@ -66,7 +77,60 @@ def equality(folder: Path) -> None:
         assert together(n, work) == [0] * n
 
 
-def words(folder: Path) -> None:
+def portions(folder: Path) -> None:
+    """Fits of partitions, of which every process reads its own users alone."""
+    fits: dict[str, tuple[Interactions, float | None, str]] = {
+        "mf": (DATA, None, "wd-mf"),
+        "random": (DATA, 0.2, "wd-lgcn"),
+        "last": (replace(DATA, ordered=True), 0.2, "wd-mf"),
+        "few": (FEW, 0.5, "wd-lgcn"),  # fewer users than processes
+    }
+
+    def write(rank: int) -> None:  # by a process of its own: polars has threads
+        for name, (data, _, _) in fits.items():
+            partition_of(data, folder / name)
+
+    def work(world: World) -> None:
+        for name, (_, valid, method) in fits.items():
+            partition = Partition.open(folder / name)
+            own = Portion.read(partition, world)
+            assert own.n_users == len(world.own(partition.n_users))
+            only_first = AssertionError("one process in the end writes everybody's")
+            with mock.patch.object(
+                Partition, "whole", autospec=True, side_effect=None if world.first else only_first
+            ) as whole:
+                whole.return_value = Partition.only(partition, range(partition.n_users))
+                ranker = Ranker(method, device="cpu", **(SETTINGS | {"iterations": 8}))
+                ranker.fit(own, valid, engine=engine_of(world))
+            if world.first:
+                ranker.save(folder / f"{name}-{world.size}")
+
+    assert apart(1, write) == [0]
+    for n in (2, 4):
+        assert together(n, work) == [0] * n
+
+
+def partition_of(data: Interactions, folder: Path) -> Partition:
+    """A partition in three parts."""
+    import polars as pl
+
+    from densirank.data.columns import Columns
+    from densirank.partition.log import Log
+    from densirank.partition.writing import write_partition
+
+    users, items = data.user_ids.ids[data.users], data.item_ids.ids[data.items]
+    log = folder.with_suffix(".parquet")
+    pl.DataFrame({"user_id": users, "item_id": items}).write_parquet(log)
+    return write_partition(Log.open(log, Columns()), folder, 3, ordered=data.ordered)
+
+
+def meeting(folder: Path) -> None:
+    """Processes meet and talk, and meet again when one of them was killed."""
+    _talk()
+    _start_anew(folder)
+
+
+def _talk() -> None:
     """What processes say to each other, with nothing to say by some."""
 
     def work(world: World) -> None:
@@ -135,8 +199,8 @@ def resuming(folder: Path) -> None:
 
 
 def failures(folder: Path) -> None:
-    """One process fails in many ways; how all of them end, and how long it takes."""
-    ended: dict[str, Any] = {}
+    """One process fails in many ways; how all of them end."""
+    ended = {}
     for name, n, work in (
         ("mismatch", 2, _other_data),
         ("memory", 3, _out_of_memory),
@@ -145,11 +209,32 @@ def failures(folder: Path) -> None:
         ("not finite", 2, _not_finite),
         ("method", 2, _method_that_cannot),
     ):
-        print(f"[{name}]", file=sys.stderr, flush=True)
-        started = time.monotonic()
-        statuses = together(n, work)
-        ended[name] = {"statuses": statuses, "seconds": time.monotonic() - started}
+        print(f"=== {name}", file=sys.stderr, flush=True)
+        ended[name] = together(n, work)
+    print("=== device", file=sys.stderr, flush=True)
+    ended["device"] = apart(2, _ask_for_another_device)
     (folder / "ended.json").write_text(json.dumps(ended))
+
+
+def _start_anew(folder: Path) -> None:
+    """A process is killed; all start again at the store of those before, one of them late."""
+    with lasting_store() as port:
+        ended = [apart(2, partial(_start_again, late), port) for late in (None, 0, 1)]
+    (folder / "ended.json").write_text(json.dumps(ended))
+
+
+def _start_again(late: int | None, rank: int) -> None:
+    os.environ["TORCHELASTIC_RESTART_COUNT"] = str(rank)  # every node counts its own
+    if rank == late:
+        time.sleep(0.3)
+    with joined("cpu") as world:
+        assert world.begun() == (late is not None)
+        assert world.texts("topic", f"{late}/{rank}") == [f"{late}/0", f"{late}/1"]
+        world.wait()
+        world.begin()
+        world.wait()
+        if late is None and rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _fit(world: World, data: Interactions = DATA, method: str = "wd-mf") -> None:
@@ -177,6 +262,7 @@ def _bug(world: World) -> None:
 
 
 def _killed(world: World) -> None:
+    world.wait()  # until all have met
     if world.rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     world.wait()
@@ -190,17 +276,39 @@ def _method_that_cannot(world: World) -> None:
     _fit(world, method="bpr-mf")
 
 
+def _ask_for_another_device(rank: int) -> None:
+    with joined("abacus"):
+        pass
+
+
 def _require_equal(one: torch.Tensor, other: torch.Tensor) -> None:
     assert torch.equal(one, other), (one, other)
 
 
 def together(n: int, work: Work) -> list[int]:
-    """Do the work in ``n`` processes; their exit statuses."""
+    """Do the work in ``n`` processes that have met; their exit statuses."""
+
+    def meet(rank: int) -> None:
+        with joined("cpu") as world:
+            work(world)
+
+    return apart(n, meet)
+
+
+def apart(n: int, act: Callable[[int], None], port: int | None = None) -> list[int]:
+    """Fork ``n`` processes, each of which acts by its rank; their exit statuses.
+
+    They can meet at the port of a store, if there is one already, and otherwise the first one has
+    to bring it.
+    """
     torch.set_num_threads(1)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    children = [_forked(rank, n, port, work) for rank in range(n)]
+    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port or _free_port())}
+    where |= {"WORLD_SIZE": str(n), "TORCHELASTIC_USE_AGENT_STORE": str(port is not None)}
+    where |= {group.TIMEOUT_VARIABLE: str(PATIENCE)}
+    children = [
+        _forked(where | {"RANK": str(rank), "LOCAL_RANK": str(rank)}, partial(act, rank))
+        for rank in range(n)
+    ]
     deadline = time.monotonic() + PATIENCE
     statuses = [_status_of(child, deadline) for child in children]
     if None in statuses:
@@ -208,21 +316,47 @@ def together(n: int, work: Work) -> list[int]:
     return [status for status in statuses if status is not None]
 
 
-def _forked(rank: int, n: int, port: int, work: Work) -> int:
+@contextmanager
+def lasting_store() -> Iterator[int]:
+    """The port of a store like torchrun's, which lasts when the processes that use it end."""
+    reader, writer = os.pipe()
+
+    def host() -> None:
+        store = dist.TCPStore(  # type: ignore[attr-defined]
+            "127.0.0.1", 0, is_master=True, wait_for_workers=False
+        )
+        os.write(writer, str(store.port).encode())
+        time.sleep(PATIENCE)
+
+    child = _forked({}, host)
+    try:
+        yield int(os.read(reader, 8))
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _forked(environment: dict[str, str], act: Callable[[], None]) -> int:
     child = os.fork()
     if child:
         return child
-    os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(n), "LOCAL_RANK": str(rank)}
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    os.environ |= {group.TIMEOUT_VARIABLE: str(PATIENCE)}
+    os.environ |= environment
     status = 1
     try:
-        with joined("cpu") as world:
-            work(world)
+        act()
         status = 0
+    except SystemExit as end:
+        status = int(end.code or 0)
     except BaseException:
         traceback.print_exc()
     finally:
+        sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
 
@@ -239,5 +373,24 @@ def _status_of(child: int, deadline: float) -> int | None:
     return None
 
 
+def run(n: int, words: list[str]) -> None:
+    """Be torchrun, but for what it takes to load everything in each process."""
+
+    def act(rank: int) -> None:
+        sys.argv = words
+        if words[0] == "-m":
+            sys.argv = words[1:]
+            runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(words[0], run_name="__main__")
+
+    sys.exit(max(map(abs, apart(n, act))))
+
+
 if __name__ == "__main__":
-    {f.__name__: f for f in (equality, words, resuming, failures)}[sys.argv[1]](Path(sys.argv[2]))
+    name, where, *words = sys.argv[1:]
+    if name == "run":
+        run(int(where), words)
+    else:
+        scenes = (equality, portions, meeting, resuming, failures)
+        {scene.__name__: scene for scene in scenes}[name](Path(where))

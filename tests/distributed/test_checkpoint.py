@@ -13,10 +13,8 @@ from densirank.data.synthetic import planted
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, scene: Callable[[str, Path], str]) -> Path:
-    place = tmp_path_factory.mktemp("resuming")
-    scene("resuming", place)
-    return place
+def folder(scene: Callable[[str], Any]) -> Path:
+    return Path(scene("resuming").folder)
 
 
 @pytest.mark.parametrize("optimiser", ["adam", "whitened"])

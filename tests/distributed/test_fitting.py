@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,10 +24,8 @@ NAMES = [
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory, scene: Callable[[str, Path], str]) -> Path:
-    folder = tmp_path_factory.mktemp("models")
-    scene("equality", folder)
-    return folder
+def models(scene: Callable[[str], Any]) -> Path:
+    return Path(scene("equality").folder)
 
 
 def _pair(models: Path, name: str, processes: int) -> tuple[Ranker, Ranker]:

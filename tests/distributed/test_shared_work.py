@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -24,6 +23,8 @@ from densirank.fitting import Fitted
 from densirank.new_data.folding import ItemSide
 from densirank.ranking.scores import VectorScorer
 from densirank.storage import model_fingerprint
+
+Run = Callable[..., Any]
 
 TOGETHER = """
 import sys
@@ -59,21 +60,6 @@ with joined("cpu") as world:
 """
 
 
-def torchrun(size: int, *words: object) -> subprocess.CompletedProcess[str]:
-    """Start a command in so many processes; none of them can hang for long."""
-    return subprocess.run(
-        [
-            *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
-            *(f"--nproc-per-node={size}", *map(str, words)),
-        ],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=150,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "DENSIRANK_TIMEOUT": "30"},
-    )
-
-
 def tied(data: Interactions) -> Ranker:
     """A model whose scores are small whole numbers: most of a list is ties."""
     random = torch.Generator().manual_seed(0)
@@ -96,11 +82,11 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_three_processes_do_what_one_does(small: Path, tmp_path: Path) -> None:
+def test_three_processes_do_what_one_does(small: Path, tmp_path: Path, processes: Run) -> None:
     script = tmp_path / "together.py"
     script.write_text(TOGETHER)
-    done = torchrun(3, script, small / "model", small / "test.parquet", tmp_path)
-    assert done.returncode != 0
+    done = processes(3, script, small / "model", small / "test.parquet", tmp_path)
+    assert done.status != 0
     assert done.stderr.count("were given a different test data: give all the same") == 1
     fingerprint = model_fingerprint(small / "model")
     for part_users in (7, 50):
@@ -111,7 +97,7 @@ def test_three_processes_do_what_one_does(small: Path, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.parts"))
 
 
-def test_the_command_goes_on_where_one_process_was_stopped(tmp_path: Path) -> None:
+def test_the_command_goes_on_where_one_process_was_stopped(tmp_path: Path, processes: Run) -> None:
     n_users = 2 * PART_USERS + 500
     users = np.arange(n_users)
     tied(Interactions.from_pairs(users, users % 90)).save(tmp_path / "model")
@@ -122,8 +108,8 @@ def test_the_command_goes_on_where_one_process_was_stopped(tmp_path: Path) -> No
     stopped.claim_folder()
     stopped.make(1)
     words = ("recommend", order.model, "--all", "-k", 3, "--out", out, "--device", "cpu")
-    done = torchrun(2, "-m", "densirank", *words)
-    assert done.returncode == 0, done.stderr
+    done = processes(2, "-m", "densirank", *words)
+    assert done.status == 0, done.stderr
     assert "1 of 3 parts are there already" in done.stderr
     assert done.stderr.count("61,500 rows written") == 1
     assert out.read_bytes() == order.target.read_bytes()
@@ -131,11 +117,11 @@ def test_the_command_goes_on_where_one_process_was_stopped(tmp_path: Path) -> No
 
 
 def test_a_bad_command_gets_one_sentence_and_a_status_and_writes_nothing(
-    small: Path, tmp_path: Path
+    small: Path, tmp_path: Path, processes: Run
 ) -> None:
     words = ("evaluate", small / "model", tmp_path / "nothing.parquet", "--device", "cpu")
-    done = torchrun(2, "-m", "densirank", *words)
-    assert done.returncode != 0
+    done = processes(2, "-m", "densirank", *words)
+    assert done.status != 0
     assert done.stderr.count("there is no file") == 1
     assert done.stdout == ""
     assert not list(tmp_path.iterdir())

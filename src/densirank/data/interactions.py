@@ -140,6 +140,25 @@ class Interactions:
         )
 
     @property
+    def partial(self) -> bool:
+        """Whether these are the pairs of some users alone, the rest being with other processes."""
+        return False
+
+    @property
+    def pairs_before(self) -> int:
+        """How many pairs of others stand before these, where these are a part."""
+        return 0
+
+    @property
+    def totals(self) -> tuple[int, int, int]:
+        """(users, items, pairs) of everybody."""
+        return self.n_users, self.n_items, len(self)
+
+    def whole(self) -> Interactions:
+        """Everybody's pairs."""
+        return self
+
+    @property
     def n_users(self) -> int:
         return len(self.user_ids)
 

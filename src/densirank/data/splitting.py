@@ -50,7 +50,9 @@ def split_random_fraction(data: Interactions, fraction: float, seed: int) -> Spl
     [3, 1]
     """
     held_counts = _share(data, fraction)
-    lots = np.random.default_rng(seed).random(len(data))
+    chance = np.random.PCG64(seed)
+    chance.advance(data.pairs_before)  # one number a pair
+    lots = np.random.Generator(chance).random(len(data))
     drawn = np.empty(len(data), dtype=np.int64)  # each pair's place in its user's row, shuffled
     drawn[np.lexsort((lots, data.users))] = data.positions
     return _split(data, drawn < held_counts[data.users])
@@ -140,6 +142,6 @@ def _split_last(data: Interactions, held_counts: NDArray[np.int64]) -> Split:
 
 
 def _split(data: Interactions, held: NDArray[np.bool_]) -> Split:
-    if not held.any():
+    if not held.any() and not data.partial:
         raise InputError("nothing can be held out: no user has more than one item")
     return data.select(~held), data.select(held)

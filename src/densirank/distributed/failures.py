@@ -18,12 +18,14 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self
 
 import torch
+import torch.distributed as dist
 
 from densirank.errors import DensirankError, TrainingError
 
@@ -35,6 +37,10 @@ GRACE = 0.5
 
 HEARING = 15.0
 """Seconds after which a process speaks itself, if the first one has not spoken for it."""
+
+
+LEAVING = 5.0
+"""Seconds for which a process whose store the others look at stays for them, having spoken."""
 
 
 class LostContact(TrainingError):
@@ -57,13 +63,18 @@ class Word:
 class Alarm:
     """While active, the failure of one process is the failure of all.
 
-    ``store`` is a connection of its own: one that is waiting answers no second question.
+    ``store`` is a connection of its own: one that is waiting answers no second question. Where the
+    store ends with this process (``hosts_store``), it ends last.
     """
 
     def __init__(
-        self, rank: int, store: Any, complain: Callable[[str], None] | None = None
+        self,
+        rank: int,
+        store: Any,
+        hosts_store: bool = False,
+        complain: Callable[[str], None] | None = None,
     ) -> None:
-        self._rank, self._store = rank, store
+        self._rank, self._store, self._hosts_store = rank, store, hosts_store
         self._complain = complain or _print_error
         self._ending = threading.Event()
         self._speaking = threading.Lock()
@@ -74,6 +85,7 @@ class Alarm:
         self._signalled.setblocking(False)
         signal.set_wakeup_fd(self._signalled.fileno(), warn_on_full_buffer=False)
         self._previous = signal.signal(signal.SIGTERM, lambda *_: None)  # the watcher hears it
+        self._store.add("present", 1)
         self._watcher.start()
         return self
 
@@ -107,7 +119,7 @@ class Alarm:
         """The word of who failed first: this process's own, if nobody's came before."""
         try:
             left = self._store.compare_set("failure", "", json.dumps(asdict(own)))
-        except Exception:  # no store, no others' words
+        except dist.DistError:  # no store, no others' words
             return own
         return Word(**json.loads(left))
 
@@ -128,7 +140,7 @@ class Alarm:
         try:
             if self._store.check(["failure"]):
                 return Word(**json.loads(self._store.get("failure")))
-        except Exception as lost:
+        except dist.DistError as lost:
             return Word(self._rank, f"the rendezvous that started the run is gone ({lost})", 1)
         return None
 
@@ -146,16 +158,20 @@ class Alarm:
         """Whether the first process has said it: only then may others end, and it be stopped."""
         try:
             self._store.wait(["heard"], timedelta(seconds=HEARING))
-        except Exception:
+            self._store.add("present", -1)
+        except dist.DistError:
             return False
         return True
 
     def _acknowledge(self) -> None:
-        try:
+        """Tell the others that it is said; if the store ends with this process, let them hear."""
+        deadline = time.monotonic() + LEAVING
+        with suppress(dist.DistError):
             self._store.set("heard", "yes")
-        except Exception:
-            return
-        time.sleep(5 * LOOK_EVERY)  # the store may end with this process
+            while self._hosts_store and self._store.add("present", 0) > 1:
+                if time.monotonic() > deadline:  # who was killed never leaves
+                    return
+                time.sleep(LOOK_EVERY)
 
 
 STOPPED = (

@@ -13,6 +13,7 @@ from densirank.distributed.batches import SplitBatchSampler, part_of
 from densirank.distributed.checkpoint import SplitCheckpoint
 from densirank.distributed.group import World
 from densirank.distributed.models import SPLIT, Split
+from densirank.distributed.portions import refuse_item_filter
 from densirank.distributed.shares import Share
 from densirank.distributed.validation import validator
 from densirank.errors import InputError
@@ -48,9 +49,10 @@ def fit_together(
 ) -> Fitted | None:
     """The fit that one process would make; the first process gets it, all others None.
 
-    Every process has the same data and takes its share of them.
+    Every process has the same data and takes its share of them, or has read its portion alone.
     """
     _check_method(method)
+    refuse_item_filter(data, settings)
     check_weightings(method, settings)
     require_same(world, data, {} if checkpoint is None else checkpoint.run)
     on_device = Hardware(world.device)  # in single precision: what has no split kernels
@@ -79,7 +81,7 @@ def fit_together(
         return None
     return Fitted(
         make_scorer(users, items),
-        ItemSide(data.item_counts, messages, None if item_filter is None else item_filter.near),
+        ItemSide(share.item_counts, messages, None if item_filter is None else item_filter.near),
         {name: rows for name, rows in parameters.items() if rows is not None},
         training_record(outcome) | {"processes": world.size},
     )
@@ -87,7 +89,8 @@ def fit_together(
 
 def require_same(world: World, data: Interactions, run: dict[str, object]) -> None:
     """Refuse to begin where processes have been given different data or options."""
-    about = {"data": data.fingerprint, **run, "users": data.n_users, "items": data.n_items}
+    users, items, _ = data.totals
+    about = {"data": data.fingerprint, **run, "users": users, "items": items}
     runs = [json.loads(text) for text in world.texts("run", json.dumps(about))]
     for rank, other in enumerate(runs):
         for key, value in runs[0].items():

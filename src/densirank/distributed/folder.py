@@ -36,10 +36,11 @@ class FitFolder:
         if self._world.first:
             prepare_folder(self._folder)
             to_do = not (resume and self._finished())
-            if not resume and self._world.attempt == 0:
+            if not resume and not self._world.begun():
                 self._remove(self.checkpoint)
                 self._remove(self._others_checkpoint)
                 self._remove(self._folder / TRAINING_LOG)
+            self._world.begin()
         return not self._world.any(not to_do)
 
     def keep(self, ranker: Ranker) -> bool:

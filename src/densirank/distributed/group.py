@@ -19,6 +19,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from densirank.distributed.failures import Alarm, LostContact
+from densirank.distributed.meeting import Meeting, briefly
 from densirank.errors import InputError
 from densirank.hardware import resolve_device
 
@@ -40,8 +41,8 @@ class World:
     size: int = 1
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     backend: str | None = None
-    attempt: int = 0  # how many times torchrun has started these processes anew
     store: Any = None  # of texts, where there is more than one process
+    run: Any = None  # a store that lasts when torchrun starts the processes anew
     turns: Iterator[int] = field(default_factory=count)  # that texts have been exchanged
 
     @classmethod
@@ -58,6 +59,15 @@ class World:
     def first(self) -> bool:
         """Whether this is the process that speaks, and writes, for all."""
         return self.rank == 0
+
+    def begun(self) -> bool:
+        """Whether the run had begun before torchrun started these processes anew."""
+        return self.run is not None and bool(self.run.check(["begun"]))
+
+    def begin(self) -> None:
+        """From here on there is something to go on with."""
+        if self.run is not None:
+            self.run.set("begun", "yes")
 
     def bounds(self, n_rows: int) -> list[int]:
         """Where the rows of each process start, and the end: equal parts, in the order of ranks.
@@ -163,37 +173,17 @@ def joined(device: str = "auto", complain: Callable[[str], None] | None = None) 
         yield World.alone(resolve_device(device))
         return
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    where = _own_device(device)
-    timeout = timedelta(seconds=_timeout_seconds())
-    backend = "cpu:gloo,cuda:nccl" if where.type == "cuda" else "gloo"
-    attempt = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0))
-    _meet(rank, size, backend, timeout)
-    world = World(rank, size, where, backend, attempt, _store(f"texts/{attempt}", timeout))
-    with Alarm(rank, _store(f"alarm/{attempt}", timeout), complain):
+    meeting = Meeting.found(rank, size, timedelta(seconds=_timeout_seconds()))
+    with Alarm(rank, meeting.store("alarm"), meeting.hosts_store, complain):
+        meeting.gather()
+        where = _own_device(device)
+        backend = "cpu:gloo,cuda:nccl" if where.type == "cuda" else "gloo"
+        meeting.connect(backend)
+        world = World(rank, size, where, backend, meeting.store("texts"), meeting.run)
         yield world
         world.wait()
     world.wait()  # nobody looks at the store any more, which may end with its process
     dist.destroy_process_group()
-
-
-def _meet(rank: int, size: int, backend: str, timeout: timedelta) -> None:
-    """Find the other processes."""
-    place = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
-    try:
-        dist.init_process_group(backend, timeout=timeout)
-    except (RuntimeError, ValueError) as error:
-        raise LostContact(
-            f"process {rank} of {size} did not meet the others at {place} within "
-            f"{timeout.total_seconds():g} s ({_briefly(error)}); see that all nodes were "
-            "started with the same --rdzv-endpoint and can reach it"
-        ) from error
-
-
-def _store(name: str, timeout: timedelta) -> Any:
-    """A connection of its own to the place where the processes have met."""
-    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    connection = dist.TCPStore(host, port, is_master=False, timeout=timeout)  # type: ignore[attr-defined]
-    return dist.PrefixStore(name, connection)  # type: ignore[attr-defined]
 
 
 def _own_device(name: str) -> torch.device:
@@ -231,10 +221,6 @@ def in_contact() -> Iterator[None]:
         raise
     except RuntimeError as error:
         raise LostContact(
-            f"another process of the run has stopped or does not answer ({_briefly(error)}); "
+            f"another process of the run has stopped or does not answer ({briefly(error)}); "
             "what was trained until the last checkpoint is kept, and --resume goes on from it"
         ) from error
-
-
-def _briefly(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0].partition(". ")[0]

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from densirank.data.interactions import Interactions
 from densirank.data.vocabulary import Vocabulary
 from densirank.distributed.group import World
+from densirank.distributed.portions import Portion
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,16 @@ class Share:
 
     @classmethod
     def of(cls, world: World, data: Interactions) -> Share:
-        """This process's share of data that every process has."""
+        """This process's share of data that every process has, or the portion that it has read."""
+        if isinstance(data, Portion):
+            user_counts = torch.from_numpy(data.user_counts).to(world.device)
+            item_counts = torch.from_numpy(data.item_counts).to(world.device)
+            return cls(
+                data,
+                data.first_user,
+                torch.cat(world.gathered(user_counts)).cpu().numpy(),
+                world.sum_(item_counts).cpu().numpy(),
+            )
         users = world.own(data.n_users)
         return cls(of_users(data, users), users.start, data.user_counts, data.item_counts)
 

@@ -1,0 +1,68 @@
+"""Processes find those of their own attempt, and say so when they find nobody."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from densirank.distributed.group import TIMEOUT_VARIABLE, joined
+from densirank.errors import InputError
+
+TIME_LIMIT = float(os.environ.get("DENSIRANK_TEST_PATIENCE", "120"))
+
+
+def test_processes_that_are_started_again_do_not_take_the_dead_for_the_living(
+    scene: Callable[[str], Any],
+) -> None:
+    """Whoever comes first, and though the store still has what was left there before."""
+    again = scene("meeting")
+    ended = json.loads(Path(again.folder, "ended.json").read_text())
+    assert ended == [[1, -9], [0, 0], [0, 0]], again.stderr
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_process_that_finds_no_others_says_so_and_ends(tmp_path: Path, rank: int) -> None:
+    """Rank 0 waits for the other in vain; rank 1 knocks where nobody is."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        if rank == 0:
+            taken.close()  # to it
+        environment = os.environ | {
+            "RANK": str(rank),
+            "WORLD_SIZE": "2",
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port),
+            TIMEOUT_VARIABLE: "1",
+            "OMP_NUM_THREADS": "1",
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "densirank", "fit", "none", "--out", str(tmp_path / "model")],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=TIME_LIMIT,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert f"process {rank} of 2 did not meet the others at 127.0.0.1:{port}" in done.stderr
+    assert "within 1 s" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_processes_that_nobody_told_where_to_meet_ask_for_torchrun(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.delenv("MASTER_PORT", raising=False)
+    with pytest.raises(InputError, match="MASTER_PORT is not: start several processes with"):
+        joined("cpu").__enter__()

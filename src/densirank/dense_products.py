@@ -35,7 +35,7 @@ def best_of_product(
 
     Standardised, they are divided by the standard deviation of the row's product over all columns.
     """
-    rows, by_column = _on(left, device), right.T.tocsr()
+    rows, by_column = on_device(left, device), right.T.tocsr()
     n_rows, n_columns = left.shape[0], right.shape[1]
     best = torch.zeros(n_rows, 0, device=device)
     columns = torch.zeros(n_rows, 0, dtype=torch.int64, device=device)
@@ -43,7 +43,7 @@ def best_of_product(
     width = max(1, BLOCK_BYTES // (4 * max(1, n_rows)))
     for start in range(0, n_columns, width):
         block = by_column[start : start + width]
-        product = rows @ _on(block, device).to_dense().T  # (rows, some columns)
+        product = rows @ on_device(block, device).to_dense().T  # (rows, some columns)
         if standardised:
             sums += product.sum(dim=1, dtype=torch.float64)
             squares += product.square().sum(dim=1, dtype=torch.float64)
@@ -59,7 +59,8 @@ def best_of_product(
     return _to_scipy(best, columns, n_columns)
 
 
-def _on(matrix: Matrix, device: torch.device) -> Tensor:
+def on_device(matrix: Matrix, device: torch.device) -> Tensor:
+    """A SciPy CSR array as a sparse tensor there."""
     indptr, indices, values = (
         torch.from_numpy(part.astype(kind)).to(device)
         for part, kind in (

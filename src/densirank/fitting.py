@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from densirank.csr import SparsePart
+from densirank.csr import Rows, SparsePart
 from densirank.data.interactions import Interactions
 from densirank.errors import InputError
 from densirank.evaluation.held_out import HeldOut
@@ -18,10 +18,12 @@ from densirank.methods import Method
 from densirank.models import MODELS, Model
 from densirank.new_data.folding import ITEM_ITEM, ItemSide
 from densirank.ranking.item_filter import ItemFilter
+from densirank.ranking.low_pass import LowPass
 from densirank.ranking.scores import VectorScorer
 from densirank.risks import risk_for
 from densirank.risks.fused import FORMS
-from densirank.settings import WEIGHTINGS, Settings
+from densirank.settings import FILTERS, WEIGHTINGS, Settings
+from densirank.sparse_products import Matrix
 from densirank.training.batches import BatchSampler
 from densirank.training.callbacks import Callback, Snapshots
 from densirank.training.checkpoint import Checkpoint
@@ -30,9 +32,6 @@ from densirank.training.weighting import Weighting
 
 VALIDATION_K = 20
 """Early stopping looks at nDCG at this depth."""
-
-MakeScorer = Callable[[Tensor, Tensor], VectorScorer]
-"""(user vectors, item vectors) → how they score."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,51 @@ class Fitted:
     items: ItemSide
     parameters: dict[str, Tensor] = field(default_factory=dict)
     training: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What stands beside vectors in a score: closed forms, the same at every step of training."""
+
+    item_filter: ItemFilter | None
+    low_pass: LowPass | None
+    histories: Rows
+    settings: Settings
+
+    @classmethod
+    def of(cls, data: Interactions, settings: Settings, device: torch.device) -> Beside:
+        """What the settings give a weight, made of all these interactions."""
+        item_filter = low_pass = None
+        if settings.filter_weight != 0:
+            recency, span = settings.filter_recency, settings.filter_span
+            item_filter = ItemFilter.of(data, device, recency, span)
+        if settings.low_pass_weight != 0:
+            low_pass = LowPass.of(data, settings.low_pass_rank, device)
+        return cls(item_filter, low_pass, Rows.of(data, device), settings)
+
+    def for_histories(self, data: Interactions, device: torch.device) -> Beside:
+        """The same for some people, by what they had."""
+        item_filter = self.item_filter
+        if item_filter is not None:
+            recency = self.settings.filter_recency
+            item_filter = ItemFilter.for_histories(data, item_filter.near, device, recency)
+        return replace(self, item_filter=item_filter, histories=Rows.of(data, device))
+
+    @property
+    def near(self) -> Matrix | None:
+        """Each item's nearest ones, where there is a filter that says them."""
+        return None if self.item_filter is None else self.item_filter.near
+
+    def __call__(self, users: Tensor, items: Tensor) -> VectorScorer:
+        """How these vectors score."""
+        part = None
+        if self.item_filter is not None:
+            part = self.item_filter.beside(users, items, self.settings.filter_weight)
+        if self.low_pass is not None:
+            weight = self.settings.low_pass_weight
+            low_pass = self.low_pass.in_units_of(items, weight)
+            users, items = low_pass.beside(self.histories, users, items, weight)
+        return VectorScorer(users, items, part)
 
 
 class Engine(Protocol):
@@ -79,12 +123,9 @@ def fit_scorer(
     check_filter(method, settings)
     generator = torch.Generator().manual_seed(seed)
     model = MODELS[method.model](data, settings, generator).prepare(hardware)
-    item_filter = filter_for(data, settings, hardware.device)
-    near = None if item_filter is None else item_filter.near
-    make_scorer = scorer_with_filter(item_filter, settings.filter_weight)
+    beside = Beside.of(data, settings, hardware.device)
     if method.risk is None:
-        scorer = _scorer_as_made(model, item_filter, settings.filter_weight)
-        return Fitted(scorer, ItemSide(data.item_counts, near=near))
+        return Fitted(_scorer_as_made(model, beside), ItemSide(data.item_counts, near=beside.near))
     if start is not None:
         start(model)
     outcome = train(
@@ -100,7 +141,7 @@ def fit_scorer(
         ),
         settings,
         hardware,
-        None if held_out is None else _validator(data, held_out, make_scorer, hardware.device),
+        None if held_out is None else _validator(data, held_out, beside, hardware.device),
         callbacks,
         checkpoint,
         snapshots,
@@ -108,8 +149,8 @@ def fit_scorer(
     with torch.no_grad():
         messages = model.messages()
     return Fitted(
-        make_scorer(outcome.user_vectors, outcome.item_vectors),
-        ItemSide(data.item_counts, messages, near),
+        beside(outcome.user_vectors, outcome.item_vectors),
+        ItemSide(data.item_counts, messages, beside.near),
         outcome.parameters,
         training_record(outcome),
     )
@@ -126,42 +167,31 @@ def check_weightings(method: Method, settings: Settings) -> None:
 
 def check_filter(method: Method, settings: Settings) -> None:
     """Refuse a filter beside a model that is itself one of items by items."""
-    if settings.filter_weight != 0 and method.model in ITEM_ITEM:
-        raise InputError(f"filter_weight has no use in {method.name}: it is such a filter itself")
+    for key in FILTERS:
+        if getattr(settings, key) != 0 and method.model in ITEM_ITEM:
+            raise InputError(f"{key} has no use in {method.name}: it is such a filter itself")
 
 
-def filter_for(data: Interactions, settings: Settings, device: torch.device) -> ItemFilter | None:
-    """The item–item filter, where the settings give it a weight."""
-    if settings.filter_weight == 0:
-        return None
-    return ItemFilter.of(data, device, settings.filter_recency, settings.filter_span)
-
-
-def scorer_with_filter(item_filter: ItemFilter | None, weight: float) -> MakeScorer:
-    """How vectors score, with the item–item filter beside them where there is one."""
-    if item_filter is None:
-        return VectorScorer
-    return lambda users, items: VectorScorer(users, items, item_filter.beside(users, items, weight))
-
-
-def _scorer_as_made(model: Model, item_filter: ItemFilter | None, weight: float) -> VectorScorer:
+def _scorer_as_made(model: Model, beside: Beside) -> VectorScorer:
     """How a model scores that is made, not trained; beside a filter, items are alike by it."""
     with torch.no_grad():
         users, items = model.vectors()
-    if item_filter is None:
+    if beside.item_filter is None and beside.low_pass is None:
         return VectorScorer(users, items, model.sparse_part(), model.neighbours())
-    near = SparsePart.of(item_filter.near, users.device)
-    return VectorScorer(users, items, item_filter.beside(users, items, weight), near)
+    scorer = beside(users, items)
+    if beside.near is None:
+        return scorer
+    return replace(scorer, neighbours=SparsePart.of(beside.near, users.device))
 
 
 def _validator(
-    data: Interactions, held_out: Interactions, scorer: MakeScorer, device: torch.device
+    data: Interactions, held_out: Interactions, beside: Beside, device: torch.device
 ) -> Validate:
     """What the trainer calls to learn how well an iterate ranks the held-out items."""
     validation = HeldOut(held_out, data, device)
 
     def ndcg(user_vectors: Tensor, item_vectors: Tensor) -> float:
-        result = validation.evaluate(scorer(user_vectors, item_vectors), VALIDATION_K)
+        result = validation.evaluate(beside(user_vectors, item_vectors), VALIDATION_K)
         return float(result.per_user["ndcg"].mean())
 
     return ndcg

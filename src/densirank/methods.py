@@ -68,6 +68,14 @@ GENERAL: Mapping[str, object] = {
     "filter_weight": 0.1,
 }
 """The density in its general form: a base density, weights of users, an item–item filter beside."""
+BLIND: Mapping[str, object] = {
+    **GENERAL,
+    "base_exponent": 0.25,
+    "l2": 0.04,
+    "filter_weight": 0.05,
+    "low_pass_weight": 0.05,
+}
+"""Without an order of time a second filter helps, the smooth one, and less of the first."""
 TIMED: Mapping[str, object] = {
     "recency": 2.0,
     "filter_weight": 0.2,
@@ -99,8 +107,16 @@ METHODS: Mapping[str, Method] = {
             "lightgcn",
             "wd",
             4.5,
-            "the same, blind to the order of time",
-            GENERAL,
+            "the same, blind to the order of time, with a low-pass filter too",
+            BLIND,
+        ),
+        Method(
+            "densirank-blind-pde",
+            "lightgcn",
+            "pde",
+            4.5,
+            "the same with the PDE risk",
+            BLIND,
         ),
         Method("wd-lgcn-unclipped", "lightgcn", "wd", None, "LightGCN, WD risk"),
         Method("pde-lgcn-unclipped", "lightgcn", "pde", None, "LightGCN, PDE risk"),

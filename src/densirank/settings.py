@@ -24,6 +24,10 @@ WEIGHTINGS = ("recency", "user_exponent", "base_exponent", "candidate_correction
 """What makes a density risk more general than the paper's."""
 
 
+FILTERS = ("filter_weight", "low_pass_weight")
+"""How much of what needs no training stands beside the vectors."""
+
+
 class SettingOverrides(TypedDict, total=False):
     """The settings a caller may give; what is left out takes the method's default."""
 
@@ -47,6 +51,8 @@ class SettingOverrides(TypedDict, total=False):
     candidate_correction: float
     filter_recency: float
     filter_span: int
+    low_pass_weight: float
+    low_pass_rank: int
     inference_layers: int | None
     negatives: int
     dropout: float
@@ -107,6 +113,10 @@ class Settings:
     """δ of the user's items in the item–item filter."""
     filter_span: int = 0
     """Items in a row of time that are near each other in the filter; 0: time says nothing there."""
+    low_pass_weight: float = 0.0
+    """How much of the low-pass filter is added to the scores; 0: none."""
+    low_pass_rank: int = 256
+    """Numbers that the low-pass filter adds to each vector."""
     inference_layers: int | None = None
     """Propagation layers of LightGCN once it is trained; None: as many as in training."""
     negatives: int = 5
@@ -132,7 +142,7 @@ class Settings:
         _check_number("learning_rate", self.learning_rate, above=0)
         _check_number("l2", self.l2, above=None)
         _check_number("decay", self.decay, above=None, at_most=1)
-        for key in ("filter_weight", "filter_recency", *WEIGHTINGS):
+        for key in (*FILTERS, "filter_recency", *WEIGHTINGS):
             _check_number(key, getattr(self, key), above=None)
         if self.inference_layers is not None:
             _check_whole("inference_layers", self.inference_layers, at_least=0)
@@ -161,7 +171,7 @@ FLOATS = (
     "decay",
     "l2",
     "max_norm",
-    "filter_weight",
+    *FILTERS,
     "filter_recency",
     *WEIGHTINGS,
     "dropout",
@@ -177,6 +187,7 @@ POSITIVE_COUNTS = (
     "validate_every",
     "negatives",
     "neighbours",
+    "low_pass_rank",
 )
 
 

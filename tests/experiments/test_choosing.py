@@ -149,6 +149,25 @@ def test_the_last_fifth_of_every_training_row_is_held_out(
     assert list(held_out.pairs()) == list(wanted_held_out.pairs())
 
 
+def test_several_shares_held_out_are_judged_together(
+    train: Interactions, landscape: Callable[[Landscape], list[Any]]
+) -> None:
+    fits = landscape(hill)
+    both = [0.2, 0.4]
+    record = choose(train, replace(begun(train), held_out=both), (), device="cpu")
+    assert [list(held_out.pairs()) for _, held_out in fits] == [
+        list(split_last_fraction(train, share)[1].pairs()) for share in both
+    ]
+    start = {**SHORT, "decay": 1.0}
+    found = [
+        choose(train, replace(begun(train, **start), held_out=shares), (), device="cpu").trials[0]
+        for shares in (both, both[:1], both[1:])
+    ]
+    assert record.held_out == both
+    ndcgs = [trial.ndcg or 0.0 for trial in found]
+    assert ndcgs[0] == pytest.approx((ndcgs[1] + ndcgs[2]) / 2)
+
+
 SHORT: dict[str, Any] = {"dim": 4, "iterations": 6, "validate_every": 2, "users_per_batch": 50}
 
 

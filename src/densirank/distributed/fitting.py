@@ -13,15 +13,14 @@ from densirank.distributed.batches import SplitBatchSampler, part_of
 from densirank.distributed.checkpoint import SplitCheckpoint
 from densirank.distributed.group import World
 from densirank.distributed.models import SPLIT, Split
-from densirank.distributed.portions import refuse_item_filter
+from densirank.distributed.portions import refuse_filters
 from densirank.distributed.shares import Share
 from densirank.distributed.validation import validator
 from densirank.errors import InputError
 from densirank.fitting import (
+    Beside,
     Fitted,
     check_weightings,
-    filter_for,
-    scorer_with_filter,
     training_record,
 )
 from densirank.hardware import Hardware
@@ -52,7 +51,7 @@ def fit_together(
     Every process has the same data and takes its share of them, or has read its portion alone.
     """
     _check_method(method)
-    refuse_item_filter(data, settings)
+    refuse_filters(data, settings)
     check_weightings(method, settings)
     require_same(world, data, {} if checkpoint is None else checkpoint.run)
     on_device = Hardware(world.device)  # in single precision: what has no split kernels
@@ -60,15 +59,14 @@ def fit_together(
     batches = SplitBatchSampler(world, share, settings, seed)
     generator = torch.Generator().manual_seed(seed)
     model = SPLIT[method.model](world, share, settings, generator, batches.size).prepare(on_device)
-    item_filter = filter_for(data, settings, world.device)
-    make_scorer = scorer_with_filter(item_filter, settings.filter_weight)
+    beside = Beside.of(data, settings, world.device)
     outcome = train(
         model,
         part_of(risk_for(on_device, str(method.risk), settings), batches.size),
         batches,
         settings,
         on_device,
-        None if held_out is None else validator(world, share, held_out, item_filter, settings),
+        None if held_out is None else validator(world, share, held_out, beside),
         callbacks if world.first else (),
         None if checkpoint is None else SplitCheckpoint(world, checkpoint, model),
         snapshots,
@@ -80,8 +78,8 @@ def fit_together(
     if users is None or items is None:
         return None
     return Fitted(
-        make_scorer(users, items),
-        ItemSide(share.item_counts, messages, None if item_filter is None else item_filter.near),
+        beside(users, items),
+        ItemSide(share.item_counts, messages, beside.near),
         {name: rows for name, rows in parameters.items() if rows is not None},
         training_record(outcome) | {"processes": world.size},
     )

@@ -11,7 +11,7 @@ from densirank.data.interactions import Interactions
 from densirank.distributed.group import World
 from densirank.errors import InputError
 from densirank.partition.reading import Partition
-from densirank.settings import Settings
+from densirank.settings import FILTERS, Settings
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +61,12 @@ class Portion(Interactions):
         return self.origin.whole()
 
 
-def refuse_item_filter(data: Interactions, settings: Settings) -> None:
-    """Say that the item–item filter, which multiplies everybody's rows, has no portions of them."""
-    if isinstance(data, Portion) and settings.filter_weight != 0:
+def refuse_filters(data: Interactions, settings: Settings) -> None:
+    """Say that filters, which multiply everybody's rows, have no portions of them."""
+    asked = [key for key in FILTERS if getattr(settings, key) != 0]
+    if isinstance(data, Portion) and asked:
         raise InputError(
-            "the item–item filter needs everybody's rows in one place, and processes that share a "
-            "partition hold their own alone: set filter_weight=0, or, where every process can hold "
-            "the whole log, fit the log itself"
+            "a filter beside the vectors needs everybody's rows in one place, and processes that "
+            f"share a partition hold their own alone: set {asked[0]}=0, or, where every process "
+            "can hold the whole log, fit the log itself"
         )

@@ -11,19 +11,11 @@ from densirank.distributed.group import World
 from densirank.distributed.shares import Share
 from densirank.errors import InputError
 from densirank.evaluation.held_out import HeldOut
-from densirank.fitting import VALIDATION_K, scorer_with_filter
-from densirank.ranking.item_filter import ItemFilter
-from densirank.settings import Settings
+from densirank.fitting import VALIDATION_K, Beside
 from densirank.training.trainer import Validate
 
 
-def validator(
-    world: World,
-    share: Share,
-    held_out: Interactions,
-    item_filter: ItemFilter | None,
-    settings: Settings,
-) -> Validate:
+def validator(world: World, share: Share, held_out: Interactions, beside: Beside) -> Validate:
     """nDCG of everybody's held-out items, of (own user vectors, own item vectors).
 
     Users are in the order of ranks, so their numbers come together as one process has them, and
@@ -35,17 +27,13 @@ def validator(
     own = None
     if known.any():
         own = HeldOut(held_out, share.own, world.device, share.item_counts)
-    if item_filter is not None:
-        item_filter = ItemFilter.for_histories(
-            share.own, item_filter.near, world.device, settings.filter_recency
-        )
-    scorer = scorer_with_filter(item_filter, settings.filter_weight)
+    beside = beside.for_histories(share.own, world.device)
 
     def ndcg(user_vectors: Tensor, item_vectors: Tensor) -> float:
         all_items = torch.cat(world.gathered(item_vectors))
         values = np.empty(0)
         if own is not None:
-            values = own.evaluate(scorer(user_vectors, all_items), VALIDATION_K).per_user["ndcg"]
+            values = own.evaluate(beside(user_vectors, all_items), VALIDATION_K).per_user["ndcg"]
         everybodys = world.gathered(torch.from_numpy(values).to(world.device))
         return float(torch.cat(everybodys).cpu().numpy().mean())
 

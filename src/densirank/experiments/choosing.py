@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from statistics import mean
 from typing import Any, cast
 
 from densirank.data.interactions import Interactions
@@ -23,6 +24,7 @@ from densirank.training.callbacks import Callback
 from densirank.tuning.search import Fits
 
 HELD_OUT = 0.2
+"""The share of each user's items, the last ones, that trials are judged by."""
 SEED = 0
 
 Keep = Callable[[SearchRecord], object]
@@ -35,8 +37,12 @@ def beginning(
     given: Mapping[str, Any],
     device: str = "auto",
     kind: type[SearchRecord] = SearchRecord,
+    held_out: Sequence[float] = (HELD_OUT,),
 ) -> SearchRecord:
-    """A search that has tried nothing yet, from the method's defaults with ``given`` on top."""
+    """A search that has tried nothing yet, from the method's defaults with ``given`` on top.
+
+    Every trial is fitted once for each share ``held_out`` of each user's last items.
+    """
     settings = method_named(method).settings(**given)
     return kind(
         method=method,
@@ -46,6 +52,7 @@ def beginning(
         train_fingerprint=train.fingerprint,
         versions=versions(),
         hardware=hardware(device, method, settings.dim),
+        held_out=list(held_out),
     )
 
 
@@ -63,15 +70,18 @@ def choose(
     Trials that ``begun`` holds already are not made again. ``keep`` gets the record after each new
     one, so that a search that breaks off can be gone on with.
     """
-    fits = Fits(
-        method_named(begun.method),
-        cast(SettingOverrides, begun.settings),
-        *validation_split(train, HELD_OUT, "last"),
-        begun.seed,
-        device,
-        "auto",
-        callbacks,
-    )
+    fits = [
+        Fits(
+            method_named(begun.method),
+            cast(SettingOverrides, begun.settings),
+            *validation_split(train, share, "last"),
+            begun.seed,
+            device,
+            "auto",
+            callbacks,
+        )
+        for share in begun.held_out
+    ]
     known = begun.trials
     trials: list[Trial] = []
 
@@ -107,14 +117,15 @@ def _best(trials: Sequence[Trial]) -> int:
     return ndcgs.index(max(ndcgs))
 
 
-def _try(fits: Fits, start: Mapping[str, Any], varied: dict[str, Any]) -> Trial:
-    """Fit without the held-out items and see how well they are found."""
+def _try(fits: Sequence[Fits], start: Mapping[str, Any], varied: dict[str, Any]) -> Trial:
+    """Fit without the held-out items and see how well they are found, on average over the fits."""
     settings = {**start, **varied}
     setting = dict(varied)
     if settings["decay"] > 0:  # a rate that falls to zero makes sense at its end alone
         setting["validate_every"] = settings["iterations"]
-    tried = fits(1, setting, ())
-    seconds = round(tried.seconds, 3)
-    if tried.status != "finished":
-        return Trial(varied, None, None, seconds, failed=f"training {tried.status}")
-    return Trial(varied, tried.ndcg, tried.best_iteration, seconds)
+    tried = [fit(1, setting, ()) for fit in fits]
+    seconds = round(sum(one.seconds for one in tried), 3)
+    for one in tried:
+        if one.status != "finished":
+            return Trial(varied, None, None, seconds, failed=f"training {one.status}")
+    return Trial(varied, mean(one.ndcg for one in tried), tried[0].best_iteration, seconds)

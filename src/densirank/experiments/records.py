@@ -109,6 +109,8 @@ class SearchRecord(Record):
 
     trials: list[Trial] = field(default_factory=list)
     chosen: int | None = None
+    held_out: list[float] = field(default_factory=list)
+    """Shares of each user's last items; a trial's figure is the mean over fits without each."""
 
     @property
     def name(self) -> str:

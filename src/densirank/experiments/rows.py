@@ -117,6 +117,7 @@ BEST = ResultTable(
     "Best. The library's own method beside the best published figures",
     (
         _row("densirank-blind", "densirank, blind to order", *BEST_PUBLISHED),
+        _row("densirank-blind-pde", "densirank with PDE, blind to order", *BEST_PUBLISHED),
         _row("densirank", "densirank", *BEST_PUBLISHED),
     ),
     note=(

@@ -111,7 +111,9 @@ class Workshop:
 
     def _choose(self, job: Job, train: Interactions) -> None:
         grid = grid_of(job.method, self.quick)
-        begun = beginning(train, job.dataset, job.method, grid.fixed, self.device)
+        begun = beginning(
+            train, job.dataset, job.method, grid.fixed, self.device, held_out=grid.held_out
+        )
         self._search(job, train, begun, grid.stages)
 
     def _vary_norm(self, job: Job, train: Interactions) -> None:
@@ -208,4 +210,5 @@ class Workshop:
 
 
 def _same_start(one: SearchRecord, other: SearchRecord) -> bool:
-    return (one.settings, one.train_fingerprint) == (other.settings, other.train_fingerprint)
+    keys = ("settings", "train_fingerprint", "held_out")
+    return all(getattr(one, key) == getattr(other, key) for key in keys)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from densirank.csr import KEPT, Rows, SparsePart, sparse_matrix
 from densirank.data.interactions import Interactions
+from densirank.dense_products import on_device
 from densirank.errors import InputError
 from densirank.hardware import memory_bytes
 from densirank.models.item_item import ItemItem
@@ -68,11 +69,16 @@ def _gram(data: Interactions, device: torch.device) -> Tensor:
     """XᵀX, (items, items): how many users have both."""
     owned = data.matrix()
     by_item = owned.T.tocsr()
+    whole = on_device(by_item, device) if device.type == "cuda" else None
     gram = torch.empty(data.n_items, data.n_items, device=device)
     at_once = _rows_at_once(data)
     for first in range(0, data.n_items, at_once):
-        items = slice(first, first + at_once)
-        gram[items] = torch.from_numpy((by_item[items] @ owned).toarray())
+        items = by_item[first : first + at_once]
+        if whole is None:
+            rows = torch.from_numpy((items @ owned).toarray())
+        else:  # fast where one side is dense
+            rows = (whole @ on_device(items, device).to_dense().T).T
+        gram[first : first + at_once] = rows
     return gram
 
 

@@ -20,6 +20,7 @@ from densirank.errors import InputError
 from densirank.methods import Method
 from densirank.models import MODELS, Model
 from densirank.ranking.item_filter import ItemFilter
+from densirank.ranking.low_pass import LowPass
 from densirank.ranking.scores import VectorScorer
 from densirank.risks.fused import FORMS
 from densirank.settings import Settings
@@ -50,6 +51,22 @@ class Trained:
     items: ItemSide
     parameters: Mapping[str, Tensor] = field(default_factory=dict)
 
+    @property
+    def item_vectors(self) -> Tensor:
+        """e_i as they were trained, without what a low-pass filter has put behind them."""
+        vectors = self.scorer.item_vectors
+        return vectors[:, : vectors.shape[1] - self._low_pass_rank]
+
+    @property
+    def low_pass(self) -> LowPass:
+        """What stands behind the vectors of the items."""
+        behind = self.scorer.item_vectors[:, self.item_vectors.shape[1] :]
+        return LowPass(behind, torch.from_numpy(self.items.counts).to(behind))
+
+    @property
+    def _low_pass_rank(self) -> int:
+        return self.settings.low_pass_rank if self.settings.low_pass_weight else 0
+
 
 @dataclass(frozen=True)
 class NewUsers:
@@ -66,8 +83,12 @@ def fold_in(trained: Trained, histories: Interactions) -> VectorScorer:
         nobody = scorer.item_vectors.new_zeros(histories.n_users, 0)
         part = _best_not_had(trained, histories)
         return VectorScorer(nobody, scorer.item_vectors, part, scorer.neighbours)
-    vectors = new_users(trained, histories).vectors
-    return VectorScorer(vectors, scorer.item_vectors, _filtered(trained, histories, vectors))
+    users, items = new_users(trained, histories).vectors, trained.item_vectors
+    filtered = _filtered(trained, histories, users)
+    if trained.settings.low_pass_weight != 0:
+        rows, weight = Rows.of(histories, scorer.device), trained.settings.low_pass_weight
+        users, _ = trained.low_pass.beside(rows, users, items, weight)
+    return VectorScorer(users, scorer.item_vectors, filtered)
 
 
 def new_users(trained: Trained, histories: Interactions) -> NewUsers:
@@ -92,7 +113,7 @@ NOT_KEPT = "this model was saved without {}, which it takes; fit it again with t
 
 def _free(trained: Trained, histories: Interactions) -> NewUsers:
     """Matrix factorisation: the vector of least own risk."""
-    items = trained.scorer.item_vectors
+    items = trained.item_vectors
     own = _least_own_risk(trained, histories, items.new_zeros(histories.n_users, items.shape[1]), 1)
     return NewUsers(own, own)
 
@@ -119,7 +140,7 @@ def _least_own_risk(
     weighting = Weighting.of_new_users(histories, trained.items.counts, settings, given.device)
     return least_own_risk(
         risk if risk in FORMS else "wd",
-        trained.scorer.item_vectors,
+        trained.item_vectors,
         Rows.of(histories, given.device),
         weighting,
         given=given,
@@ -131,7 +152,7 @@ def _least_own_risk(
 
 def _least_squares(trained: Trained, histories: Interactions) -> NewUsers:
     """ALS and ENMF: a linear system for each user."""
-    settings, items = trained.settings, trained.scorer.item_vectors
+    settings, items = trained.settings, trained.item_vectors
     rows = Rows.of(histories, items.device)
     if trained.method.model == "als":
         observed, unobserved, l2 = settings.confidence, 1.0, settings.l2
@@ -154,7 +175,7 @@ def _encoded(trained: Trained, histories: Interactions) -> NewUsers:
 
 def _the_same_for_all(trained: Trained, histories: Interactions) -> NewUsers:
     """Popularity: a one in the only dimension."""
-    ones = trained.scorer.item_vectors.new_ones(histories.n_users, 1)
+    ones = trained.item_vectors.new_ones(histories.n_users, 1)
     return NewUsers(ones, ones)
 
 
@@ -198,4 +219,4 @@ def _filtered(trained: Trained, histories: Interactions, vectors: Tensor) -> Spa
         raise InputError(NOT_KEPT.format("the item–item filter"))
     recency = trained.settings.filter_recency if histories.ordered else 0.0
     beside = ItemFilter.for_histories(histories, trained.items.near, scorer.device, recency)
-    return beside.beside(vectors, scorer.item_vectors, weight)
+    return beside.beside(vectors, trained.item_vectors, weight)

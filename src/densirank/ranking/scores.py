@@ -41,6 +41,16 @@ def _products(users: Tensor, items: Tensor, products: Tensor) -> None:
         torch.mm(users, some.T, out=part)
 
 
+def score_spreads(user_vectors: Tensor, item_vectors: Tensor) -> Tensor:
+    """σ_u(f), the standard deviation of each user's dot products over all items.
+
+    It is √(e_uᵀ C e_u), C being the items' covariance.
+    """
+    centred = item_vectors - item_vectors.mean(dim=0)
+    covariance = centred.T @ centred / len(item_vectors)
+    return ((user_vectors @ covariance) * user_vectors).sum(dim=1).clamp(min=0).sqrt()
+
+
 @dataclass(frozen=True)
 class VectorScorer:
     """f_u(i) = e_u · e_i and, where a method has one, a sparse part of its own for each user."""

@@ -37,7 +37,8 @@ def pairwise_risk(
     negative_scores = _scores(user_vectors, item_vectors, drawn)  # (users, negatives)
     positive_scores = positives.scores(user_vectors, item_vectors)
     rows = positives.row_of_entry
-    losses = softplus(negative_scores[rows] - positive_scores.unsqueeze(1))  # (entries, negatives)
+    against = negative_scores.index_select(0, rows)
+    losses = softplus(against - positive_scores.unsqueeze(1))  # (entries, negatives)
     weights = counts.to(losses.dtype)
     weights /= weights.sum(dim=1, keepdim=True).clamp(min=1)
     return positives.mean((losses * weights[rows]).sum(dim=1)).mean()
@@ -119,4 +120,6 @@ SAMPLERS: Mapping[str, Sampler] = {
 
 def _scores(user_vectors: Tensor, item_vectors: Tensor, items: Tensor) -> Tensor:
     """f_u(i) of items (users, count) that stand in the rows of their users."""
-    return torch.einsum("ud,ucd->uc", user_vectors, item_vectors[items])
+    wanted = item_vectors.index_select(0, items.flatten())
+    vectors = wanted.view(*items.shape, item_vectors.shape[1])
+    return torch.einsum("ud,ucd->uc", user_vectors, vectors)

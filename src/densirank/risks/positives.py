@@ -69,8 +69,12 @@ class Positives(Rows):
         return self.row_of_entry[inside], self.columns[inside]
 
     def scores(self, user_vectors: Tensor, item_vectors: Tensor) -> Tensor:
-        """f_u(i) of every positive, (entries,)."""
-        return (user_vectors[self.row_of_entry] * item_vectors[self.columns]).sum(dim=1)
+        """f_u(i) of every positive, (entries,).
+
+        ``index_select`` adds its gradients up as they come; an index in brackets sorts them first.
+        """
+        users = user_vectors.index_select(0, self.row_of_entry)
+        return (users * item_vectors.index_select(0, self.columns)).sum(dim=1)
 
     def mean(self, values: Tensor, weights: Tensor | None = None) -> Tensor:
         """Ê₊ of values of the entries, (users,); with weights, normalised by their sum."""

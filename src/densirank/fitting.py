@@ -17,7 +17,7 @@ from densirank.hardware import Hardware
 from densirank.methods import Method
 from densirank.models import MODELS, Model
 from densirank.new_data.folding import ITEM_ITEM, ItemSide
-from densirank.ranking.item_filter import ItemFilter
+from densirank.ranking.item_filter import ItemFilter, nearness
 from densirank.ranking.low_pass import LowPass
 from densirank.ranking.scores import VectorScorer
 from densirank.risks import risk_for
@@ -27,6 +27,7 @@ from densirank.sparse_products import Matrix
 from densirank.training.batches import BatchSampler
 from densirank.training.callbacks import Callback, Snapshots
 from densirank.training.checkpoint import Checkpoint
+from densirank.training.hard_candidates import HardCandidates
 from densirank.training.trainer import Outcome, Validate, train
 from densirank.training.weighting import Weighting
 
@@ -120,6 +121,7 @@ def fit_scorer(
 ) -> Fitted:
     """A model of these interactions, trained; ``start`` says where from, if not from chance."""
     check_weightings(method, settings)
+    check_candidates(settings)
     check_filter(method, settings)
     generator = torch.Generator().manual_seed(seed)
     model = MODELS[method.model](data, settings, generator).prepare(hardware)
@@ -138,6 +140,7 @@ def fit_scorer(
             seed,
             hardware.device,
             Weighting.of(data, settings, hardware.device),
+            hard=_hard_candidates(data, settings, beside, hardware.device),
         ),
         settings,
         hardware,
@@ -165,11 +168,28 @@ def check_weightings(method: Method, settings: Settings) -> None:
         )
 
 
+def check_candidates(settings: Settings) -> None:
+    """Refuse hard candidates where they would change nothing, or their chance is not known."""
+    if settings.hard_candidates and settings.candidates == "all":
+        raise InputError("hard_candidates has no use where all items are candidates")
+    if settings.hard_candidates and settings.candidate_correction != 0:
+        raise InputError("candidate_correction knows no chance of hard_candidates; choose one")
+
+
 def check_filter(method: Method, settings: Settings) -> None:
     """Refuse a filter beside a model that is itself one of items by items."""
     for key in FILTERS:
         if getattr(settings, key) != 0 and method.model in ITEM_ITEM:
             raise InputError(f"{key} has no use in {method.name}: it is such a filter itself")
+
+
+def _hard_candidates(
+    data: Interactions, settings: Settings, beside: Beside, device: torch.device
+) -> HardCandidates | None:
+    if settings.hard_candidates == 0:
+        return None
+    near = nearness(data, device, settings.filter_span) if beside.near is None else beside.near
+    return HardCandidates.of(beside.histories, near, settings.hard_candidates)
 
 
 def _scorer_as_made(model: Model, beside: Beside) -> VectorScorer:

@@ -49,6 +49,7 @@ class SettingOverrides(TypedDict, total=False):
     user_exponent: float
     base_exponent: float
     candidate_correction: float
+    hard_candidates: int
     filter_recency: float
     filter_span: int
     low_pass_weight: float
@@ -109,6 +110,8 @@ class Settings:
     """β: the base density p0(i) ∝ popularity^β; 0: uniform, as in the paper."""
     candidate_correction: float = 0.0
     """κ: p0 is divided by (the chance to be a candidate)^κ; 1: importance weighting."""
+    hard_candidates: int = 0
+    """Items near to their own that each user of a batch adds to the candidates."""
     filter_recency: float = 0.0
     """δ of the user's items in the item–item filter."""
     filter_span: int = 0
@@ -135,7 +138,7 @@ class Settings:
     def __post_init__(self) -> None:
         for key in POSITIVE_COUNTS:
             _check_whole(key, getattr(self, key), at_least=1)
-        for key in ("layers", "warmup", "filter_span"):
+        for key in ("layers", "warmup", "filter_span", "hard_candidates"):
             _check_whole(key, getattr(self, key), at_least=0)
         if self.optimiser not in RATES:
             raise InputError(f"optimiser must be {' or '.join(RATES)}, not {self.optimiser!r}")

@@ -52,6 +52,8 @@ def fit_together(
     """
     _check_method(method)
     refuse_filters(data, settings)
+    if settings.hard_candidates:
+        raise InputError("hard_candidates are drawn by one process alone: set hard_candidates=0")
     check_weightings(method, settings)
     require_same(world, data, {} if checkpoint is None else checkpoint.run)
     on_device = Hardware(world.device)  # in single precision: what has no split kernels

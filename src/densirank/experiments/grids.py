@@ -135,7 +135,7 @@ GRIDS: Mapping[str, Grid] = {
     "itemknn": Grid(
         stages=({"neighbours": (50, 100, 200, 400)}, {"l2": (0.0, 10.0, 50.0, 200.0)}), seeds=(0,)
     ),
-    "ease": Grid(stages=({"l2": (200.0, 500.0, 1000.0)},), seeds=(0,)),
+    "ease": Grid(stages=({"l2": (50.0, 100.0, 200.0, 500.0)},), seeds=(0,)),
     "densirank-blind": BLIND,
     "densirank-blind-pde": BLIND,
     "densirank": TIMED,

@@ -13,6 +13,7 @@ from densirank.csr import Rows
 from densirank.data.interactions import Interactions
 from densirank.risks.positives import Positives
 from densirank.settings import Candidates
+from densirank.training.hard_candidates import HardCandidates
 from densirank.training.weighting import PLAIN, Weighting
 
 MODEL_STREAM = 1 << 31
@@ -25,7 +26,7 @@ class Draw:
     """What chance decides about a batch; everything else follows from it."""
 
     users: Tensor  # (users,) indices of U_B
-    sample: Tensor | None  # (candidates,) indices of I_B where it is a uniform sample
+    sample: Tensor | None  # indices of items of I_B that were drawn, perhaps more than once
     seed: int  # of whatever a model or a risk draws
 
 
@@ -64,6 +65,7 @@ class BatchSampler:
         device: torch.device,
         weighting: Weighting = PLAIN,
         user_counts: Tensor | None = None,
+        hard: HardCandidates | None = None,
     ) -> None:
         """``user_counts`` are those of everybody where the data hold only some users."""
         self._rows = Rows.of(data, device)
@@ -77,6 +79,7 @@ class BatchSampler:
         if isinstance(candidates, int) and candidates < data.n_items:
             self._sample_size = candidates
         self._unique_positives = candidates == "batch"
+        self._hard = hard
         self._seed = seed
         self._device = device
         self._epoch, self._shuffled = -1, self._active
@@ -97,26 +100,35 @@ class BatchSampler:
             order = torch.randperm(len(self._active), generator=self._generator(0, epoch))
             self._epoch, self._shuffled = epoch, self._active[order.to(self._device)]
         users = self._shuffled[turn * self._size : (turn + 1) * self._size]
-        seed = self._mixed(2, iteration)
-        if self._sample_size is None:
-            return Draw(users, None, seed)
-        order = torch.randperm(self._n_items, generator=self._generator(1, iteration))
-        return Draw(users, order[: self._sample_size].to(self._device), seed)
+        return Draw(users, self._sample(users, iteration), self._mixed(2, iteration))
+
+    def _sample(self, users: Tensor, iteration: int) -> Tensor | None:
+        """The candidates that chance decides about: uniform ones, hard ones, both or none."""
+        parts = []
+        if self._sample_size is not None:
+            order = torch.randperm(self._n_items, generator=self._generator(1, iteration))
+            parts.append(order[: self._sample_size].to(self._device))
+        if self._hard is not None:
+            parts.append(self._hard(users, self._generator(3, iteration)))
+        return torch.cat(parts) if parts else None
 
     def arrange(self, draw: Draw) -> Batch:
         """Number the batch's items, candidates first, and say which of them are whose positives."""
         indptr, entries = self._rows.entries_of(draw.users)
         columns = self._rows.columns[entries]
         place = torch.full((self._n_items,), -1, device=self._device)
-        candidates = draw.sample
         if self._unique_positives:
-            candidates = self._unique(columns)
-        elif candidates is None:
+            own = columns if draw.sample is None else torch.cat([columns, draw.sample])
+            candidates = self._unique(own)
+        elif draw.sample is None:
             candidates = torch.arange(self._n_items, device=self._device)
+        else:
+            candidates = draw.sample if self._hard is None else self._unique(draw.sample)
         n_candidates = len(candidates)
         items = candidates
         place[candidates] = torch.arange(n_candidates, device=self._device)
-        all_are_candidates = draw.sample is None or bool((place[columns] >= 0).all())
+        certain = self._unique_positives or draw.sample is None
+        all_are_candidates = certain or bool((place[columns] >= 0).all())
         if not all_are_candidates:
             outside = torch.unique(columns[place[columns] < 0])
             place[outside] = torch.arange(len(outside), device=self._device) + n_candidates
@@ -142,17 +154,18 @@ class BatchSampler:
 
         nothing = torch.zeros(self._n_items + 1, dtype=torch.bool, device=self._device)
         positive = nothing.index_fill(0, torch.where(used, columns, self._n_items), True)[:-1]
-        candidate = positive
+        candidate = positive if self._unique_positives else nothing[:-1]
         if draw.sample is not None:
-            candidate = nothing.index_fill(0, draw.sample, True)[:-1]
+            candidate = candidate | nothing.index_fill(0, draw.sample, True)[:-1]
         place, n_candidates = _in_groups(candidate, positive & ~candidate)
-        capacity = min(self._n_items, len(entries) + (self._sample_size or 0))
+        n_drawn = 0 if draw.sample is None else len(draw.sample)
+        capacity = min(self._n_items, len(entries) + n_drawn)
         items = torch.empty_like(self._all_items).scatter_(0, place, self._all_items)
         positives = Positives(indptr, place[columns], n_candidates)
         return self._weighted(Batch(draw.users, items[:capacity], positives), sources)
 
     def _unique(self, items: Tensor) -> Tensor:
-        """The different ones among the batch's positives, in order."""
+        """The different ones among these, in order."""
         there = torch.zeros(self._n_items, dtype=torch.bool, device=self._device)
         there[items] = True
         return there.nonzero().squeeze(1)

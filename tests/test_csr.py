@@ -59,13 +59,28 @@ def test_sparse_matrix_is_the_matrix_its_parts_describe(matrix: sparse.csr_array
 
 @settings(deadline=None)
 @given(matrices())
-def test_a_sparse_part_of_a_matrix_adds_its_entries_to_the_rows_asked_for(
+def test_a_sparse_part_of_a_matrix_writes_its_entries_in_the_rows_asked_for(
     matrix: sparse.csr_array,
 ) -> None:
     wanted = torch.arange(matrix.shape[0]).flip(0)
     scores = torch.ones(matrix.shape)
-    SparsePart.of(matrix, torch.device("cpu")).add_to(scores, wanted)
-    np.testing.assert_allclose(scores.numpy(), 1 + matrix.toarray()[::-1], rtol=1e-6)
+    SparsePart.of(matrix, torch.device("cpu")).write(scores, wanted)
+    np.testing.assert_array_equal(scores.numpy(), matrix.toarray()[::-1])
+
+
+@settings(deadline=None)
+@given(matrices(), st.integers(1, 4))
+def test_parts_are_joined_and_keep_their_highest_values(
+    matrix: sparse.csr_array, count: int
+) -> None:
+    part = SparsePart.of(matrix, torch.device("cpu"))
+    halves = torch.arange(matrix.shape[0]).tensor_split(2)
+    joined = SparsePart.joined(part.take(half) for half in halves)
+    np.testing.assert_array_equal(joined.to_scipy(matrix.shape[1]).toarray(), matrix.toarray())
+    best = joined.highest(count, matrix.shape[1]).to_scipy(matrix.shape[1]).toarray()
+    for kept, row in zip(best, matrix.toarray(), strict=True):
+        expected = np.where(row >= np.sort(row)[::-1][:count].min(), row, 0)
+        np.testing.assert_array_equal(kept, expected)
 
 
 def test_rows_of_interactions_are_each_users_items_in_their_order() -> None:

@@ -45,3 +45,16 @@ def test_a_row_keeps_its_highest_entries_that_are_not_barred(seed: int, count: i
         expected = np.zeros(8)
         expected[best] = values[row, best]
         np.testing.assert_array_equal(mine, expected)
+
+
+@settings(deadline=None, max_examples=30)
+@given(seeds, st.integers(1, 6))
+def test_of_equal_entries_a_row_keeps_no_more_than_it_may(seed: int, count: int) -> None:
+    values = np.random.default_rng(seed).integers(0, 4, (5, 8)).astype(np.float32)
+    kept = best_entries(sparse.csr_array(values), count).toarray()
+    for mine, row in zip(kept, values, strict=True):
+        highest = np.sort(row)[::-1][:count]
+        assert np.sort(mine)[::-1][:count].tolist() == highest.tolist()
+        assert np.count_nonzero(mine) == np.count_nonzero(highest)
+        assert set(mine[mine > 0]) <= set(row)
+        assert (mine == row)[mine > 0].all()

@@ -94,6 +94,28 @@ def test_a_sparse_part_comes_back(ranker: Ranker, tmp_path: Path) -> None:
     )
 
 
+def test_a_filter_is_kept_as_what_it_is_made_of(tmp_path: Path) -> None:
+    ranker = Ranker("popularity", device="cpu", filter_weight=2.0).fit(PAIRS)
+    ranker.save(tmp_path)
+    (vectors,) = tmp_path.glob("*.safetensors")
+    assert not [name for name in load_file(vectors) if name.startswith("sparse.")]
+    assert load(tmp_path, "cpu").recommend(k=8).equals(ranker.recommend(k=8))
+
+
+def test_an_older_model_with_the_filters_scores_of_everybody_is_still_read(tmp_path: Path) -> None:
+    ranker = Ranker("popularity", device="cpu", filter_weight=2.0).fit(PAIRS)
+    made = ranker.scorer_
+    ranker.scorer_ = replace(made, sparse_part=made.kept_part())
+    ranker.save(tmp_path)
+    (vectors,) = tmp_path.glob("*.safetensors")
+    assert "sparse.values" in load_file(vectors)
+    edit_manifest(tmp_path, version=1)
+    old = load(tmp_path, "cpu")
+    everyone = torch.arange(6)
+    torch.testing.assert_close(old.scorer_.scores(everyone), made.scores(everyone))
+    assert isinstance(old.scorer_.sparse_part, SparsePart)
+
+
 def test_no_file_of_a_model_is_a_pickle(folder: Path) -> None:
     suffixes = {path.suffix for path in folder.iterdir()}
     assert suffixes == {".json", ".safetensors", ".parquet"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -13,6 +14,7 @@ from scipy import sparse
 from torch import Tensor
 
 from densirank.data.interactions import Interactions
+from densirank.sparse_products import best_entries
 
 # What is used of it here has been stable since torch 2.0, and users can do nothing about it.
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
@@ -114,6 +116,15 @@ class SparsePart:
         )
         return cls(rows, torch.from_numpy(matrix.data.astype(np.float32)).to(device))
 
+    @classmethod
+    def joined(cls, parts: Iterable[SparsePart]) -> SparsePart:
+        """The users of several parts one after the other."""
+        parts = list(parts)
+        counts = torch.cat([part.rows.counts for part in parts])
+        indptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        columns = torch.cat([part.rows.columns for part in parts])
+        return cls(Rows(indptr, columns), torch.cat([part.values for part in parts]))
+
     def to_scipy(self, n_columns: int) -> Any:
         """The same entries as a SciPy CSR array."""
         entries = (self.values, self.rows.columns, self.rows.indptr)
@@ -125,7 +136,20 @@ class SparsePart:
         indptr, entries = self.rows.entries_of(users)
         return SparsePart(Rows(indptr, self.rows.columns[entries]), self.values[entries])
 
-    def add_to(self, scores: Tensor, users: Tensor) -> None:
-        """Add the users' parts to their scores, in place."""
+    def highest(self, count: int, n_columns: int) -> SparsePart:
+        """The ``count`` highest values of each user alone."""
+        return SparsePart.of(best_entries(self.to_scipy(n_columns), count), self.values.device)
+
+    def write(self, scores: Tensor, users: Tensor) -> None:
+        """Set scores, (users, items), to the users' parts and to 0 where there is none."""
         own = self.take(users)
-        scores[own.rows.row_of_entry, own.rows.columns] += own.values
+        scores.zero_()
+        scores[own.rows.row_of_entry, own.rows.columns] = own.values
+
+
+class PartSource(Protocol):
+    """Anything that scores besides the dot product come from: stored, or made for who asks."""
+
+    def take(self, users: Tensor) -> SparsePart: ...
+
+    def write(self, scores: Tensor, users: Tensor) -> None: ...

@@ -14,49 +14,47 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from densirank.csr import Rows, sparse_matrix
+from densirank.csr import SparsePart, sparse_matrix
 
 BLOCK_BYTES = 2 << 30
 """Bytes of the product's columns that are made at once; about four times as much is in use."""
 
+BLOCK_TERMS = 1 << 24
+"""Multiplications of sparse rows that are made at once; about 64 bytes each are in use."""
+
 Matrix = Any  # a SciPy CSR array: SciPy has no types
 
 
-def best_of_product(
-    left: Matrix,
-    right: Matrix,
-    count: int,
-    device: torch.device,
-    *,
-    barred: Rows | None = None,
-    standardised: bool = False,
-) -> Matrix:
-    """The ``count`` highest positive entries of each row of left @ right, none that are barred.
-
-    Standardised, they are divided by the standard deviation of the row's product over all columns.
-    """
+def best_of_product(left: Matrix, right: Matrix, count: int, device: torch.device) -> Matrix:
+    """The ``count`` highest positive entries of each row of left @ right."""
     rows, by_column = on_device(left, device), right.T.tocsr()
     n_rows, n_columns = left.shape[0], right.shape[1]
     best = torch.zeros(n_rows, 0, device=device)
     columns = torch.zeros(n_rows, 0, dtype=torch.int64, device=device)
-    sums, squares = torch.zeros(2, n_rows, dtype=torch.float64, device=device)
     width = max(1, BLOCK_BYTES // (4 * max(1, n_rows)))
     for start in range(0, n_columns, width):
         block = by_column[start : start + width]
         product = rows @ on_device(block, device).to_dense().T  # (rows, some columns)
-        if standardised:
-            sums += product.sum(dim=1, dtype=torch.float64)
-            squares += product.square().sum(dim=1, dtype=torch.float64)
-        if barred is not None:
-            inside = (barred.columns >= start) & (barred.columns < start + block.shape[0])
-            product[barred.row_of_entry[inside], barred.columns[inside] - start] = 0
         here = torch.arange(start, start + block.shape[0], device=device).expand_as(product)
         best, places = torch.cat([best, product], dim=1).topk(min(count, start + block.shape[0]))
         columns = torch.cat([columns, here], dim=1).gather(1, places)
-    if standardised:
-        variance = squares / n_columns - (sums / n_columns).square()
-        best = best / variance.clamp(min=torch.finfo(torch.float32).tiny).sqrt().unsqueeze(1)
     return _to_scipy(best, columns, n_columns)
+
+
+def write_product(left: SparsePart, right: SparsePart, out: Tensor) -> None:
+    """left @ right, all of it, in a table of (rows of left, columns of right).
+
+    The sums are put together in a fixed order, so that they are the same each time.
+    """
+    out.zero_()
+    n_columns = out.shape[1]
+    longest = max(1, int(right.rows.counts.max()))
+    every_entry = torch.arange(len(left.values), device=out.device)
+    for entries in torch.split(every_entry, max(1, BLOCK_TERMS // longest)):
+        terms = right.take(left.rows.columns[entries])
+        of_entry = entries[terms.rows.row_of_entry]
+        places = left.rows.row_of_entry[of_entry] * n_columns + terms.rows.columns
+        out.view(-1).index_put_((places,), left.values[of_entry] * terms.values, accumulate=True)
 
 
 def on_device(matrix: Matrix, device: torch.device) -> Tensor:

@@ -8,65 +8,96 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy import sparse
 
-BLOCK_PRODUCTS = 1 << 25
-"""Multiplications of sparse rows that are made at once: they bound the memory on the way."""
+BLOCK_PRODUCTS = 1 << 20
+"""Multiplications of sparse rows that are made at once: they bound the memory on the way, and so
+few of them are done in memory that is used again and again, which is faster than new memory."""
 
 Matrix = Any  # a SciPy CSR array: SciPy has no types
+T = TypeVar("T")
 
 
-def by_row_blocks(left: Matrix, right: Matrix, keep: Callable[[slice, Matrix], Matrix]) -> Matrix:
-    """What ``keep`` leaves of left @ right, given (which rows, these rows) as memory allows.
+def in_row_blocks(left: Matrix, right: Matrix, use: Callable[[slice, Matrix], T]) -> list[T]:
+    """What ``use`` makes of left @ right, given (which rows, these rows) as memory allows.
 
     SciPy's products hold no lock, so that threads make several blocks at the same time.
     """
-    left, right = _narrow(left), _narrow(right)
+    left, right = narrow(left), narrow(right)
 
-    def kept(rows: slice) -> Matrix:
-        return keep(rows, left[rows] @ right)
+    blocks = list(_row_blocks(left, right))
+    if len(blocks) == 1:
+        return [use(blocks[0], left @ right)]
+
+    def used(rows: slice) -> T:
+        return use(rows, left[rows] @ right)
 
     with ThreadPoolExecutor(torch.get_num_threads()) as threads:
-        return sparse.vstack(list(threads.map(kept, _row_blocks(left, right))), format="csr")
+        return list(threads.map(used, blocks))
+
+
+def by_row_blocks(left: Matrix, right: Matrix, keep: Callable[[slice, Matrix], Matrix]) -> Matrix:
+    """What ``keep`` leaves of left @ right, as one matrix."""
+    return sparse.vstack(in_row_blocks(left, right, keep), format="csr")
 
 
 def best_entries(block: Matrix, count: int, barred: Matrix | None = None) -> Matrix:
     """The ``count`` highest entries of each row, in order of columns; none that are ``barred``."""
-    is_barred = np.zeros(block.shape[1], dtype=bool)
-    pieces = []
-    for row, (start, stop) in enumerate(pairwise(block.indptr)):
-        chosen = np.arange(start, stop)
-        if barred is not None:
-            out = barred.indices[barred.indptr[row] : barred.indptr[row + 1]]
-            is_barred[out] = True
-            chosen = chosen[~is_barred[block.indices[start:stop]]]
-            is_barred[out] = False
-        if len(chosen) > count:
-            chosen = chosen[np.argpartition(-block.data[chosen], count - 1)[:count]]
-        pieces.append(chosen)
-    places = np.concatenate(pieces)
-    indptr = np.concatenate(([0], np.cumsum([len(piece) for piece in pieces])))
+    if barred is not None:
+        block = without(block, barred)
+    counts = np.diff(block.indptr)
+    least = np.full(len(counts), -np.inf, dtype=block.dtype)
+    for row in np.flatnonzero(counts > count):
+        entries = block.data[block.indptr[row] : block.indptr[row + 1]]
+        place = len(entries) - count
+        least[row] = np.partition(entries, place)[place]
+    places = np.flatnonzero(block.data >= np.repeat(least, counts))
+    places, indptr = _so_many(places, block, least, count)
     best = sparse.csr_array((block.data[places], block.indices[places], indptr), block.shape)
     best.sort_indices()
     return best
 
 
-def _narrow(matrix: Matrix) -> Matrix:
+def without(block: Matrix, barred: Matrix) -> Matrix:
+    """The entries of a matrix that do not stand where another has some."""
+    ones = np.ones(barred.nnz, dtype=block.dtype)
+    there = sparse.csr_array((ones, barred.indices, barred.indptr), shape=barred.shape)
+    return block - block.multiply(there)  # SciPy keeps no zeros that a difference comes to
+
+
+def narrow(matrix: Matrix) -> Matrix:
     """The same with 32-bit indices where they suffice: a product is bound by the bytes it reads."""
-    if max(matrix.nnz, *matrix.shape) >= 2**31:
+    if matrix.indices.dtype == np.int32 or max(matrix.nnz, *matrix.shape) >= 2**31:
         return matrix
     indices, indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
     return sparse.csr_array((matrix.data, indices, indptr), shape=matrix.shape)
 
 
+def _so_many(
+    places: NDArray[np.int64], block: Matrix, least: NDArray[Any], count: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(the places, where each row's begin): of those as high as the least, as many as there is
+    room for."""
+    row = np.searchsorted(block.indptr, places, side="right") - 1
+    n_rows = len(least)
+    is_least = block.data[places] == least[row]
+    room = count - np.bincount(row[~is_least], minlength=n_rows)
+    before = np.concatenate(([0], np.cumsum(np.bincount(row[is_least], minlength=n_rows))[:-1]))
+    kept = ~is_least
+    kept[is_least] = np.arange(is_least.sum()) - before[row[is_least]] < room[row[is_least]]
+    indptr = np.concatenate(([0], np.cumsum(np.bincount(row[kept], minlength=n_rows))))
+    return places[kept], indptr
+
+
 def _row_blocks(left: Matrix, right: Matrix) -> Iterator[slice]:
     """The rows of left @ right that a block may hold."""
-    work = np.concatenate(([0], np.cumsum(np.diff(right.indptr)[left.indices])))[left.indptr]
+    lengths = right.indptr[left.indices + 1] - right.indptr[left.indices]
+    work = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))[left.indptr]
     first = 0
     while first < left.shape[0]:
         stop = int(np.searchsorted(work, work[first] + BLOCK_PRODUCTS, side="right")) - 1

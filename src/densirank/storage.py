@@ -20,17 +20,22 @@ from torch import Tensor
 
 from densirank._version import __version__
 from densirank.atomic import written_atomically
-from densirank.csr import Rows, SparsePart
+from densirank.csr import PartSource, Rows, SparsePart
 from densirank.data.interactions import Interactions
 from densirank.data.vocabulary import Vocabulary
 from densirank.errors import InputError, StorageError
 from densirank.new_data.folding import ItemSide
 from densirank.ranking.calibration import Calibration
+from densirank.ranking.filter_part import FilterPart, FilterPartOnGPU
+from densirank.ranking.item_filter import ItemFilter
 from densirank.ranking.scores import VectorScorer
 from densirank.settings import Settings
+from densirank.sparse_products import narrow
 
 FORMAT = "densirank-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+OLDEST_VERSION = 1
+"""It kept the item–item filter's scores of everybody; now what they are made of is kept."""
 MANIFEST = "model.json"
 CHECKPOINT = "checkpoint.safetensors"
 SPLIT_CHECKPOINT = "checkpoint"
@@ -133,7 +138,8 @@ def load_model(folder: Path, device: torch.device) -> StoredModel:
             ordered=bool(manifest["data"]["ordered"]),
         )
         _check_sizes(folder, tensors, interactions)
-        scorer = _scorer(tensors, device)
+        items = _item_side(tensors, interactions, device)
+        scorer = _scorer(tensors, items, device)
         kept_as = dict(manifest.get("parameters", {}))  # older models have none
         return StoredModel(
             method=str(manifest["method"]),
@@ -141,7 +147,7 @@ def load_model(folder: Path, device: torch.device) -> StoredModel:
             seed=int(manifest["seed"]),
             interactions=interactions,
             scorer=scorer,
-            items=_item_side(tensors, interactions, device),
+            items=items,
             parameters=_parameters(tensors, scorer, kept_as, device),
             training=dict(manifest["training"]),
             calibration=_calibration(manifest.get("calibration")),
@@ -193,7 +199,7 @@ def _item_side(tensors: Mapping[str, Tensor], data: Interactions, device: torch.
     return ItemSide(
         tensors["items.counts"].numpy() if "items.counts" in tensors else data.item_counts,
         None if messages is None else messages.to(device),
-        None if near is None else near.to_scipy(data.n_items),
+        None if near is None else narrow(near.to_scipy(data.n_items)),
     )
 
 
@@ -221,10 +227,12 @@ def _tensors(model: StoredModel, kept_as: Mapping[str, str]) -> dict[str, Tensor
         tensors["items.messages"] = items.messages
     tensors |= {key: model.parameters[name] for name, key in kept_as.items()}
     parts = {
-        "sparse": scorer.sparse_part,
+        "sparse": scorer.sparse_part if isinstance(scorer.sparse_part, SparsePart) else None,
         "neighbours": scorer.neighbours,
         "filter": None if items.near is None else SparsePart.of(items.near, CPU),
     }
+    if isinstance(scorer.sparse_part, FilterPart | FilterPartOnGPU):
+        parts["had"], tensors["had.scale"] = scorer.sparse_part.to_keep()
     for name, part in parts.items():
         if part is not None:
             tensors |= {
@@ -235,11 +243,17 @@ def _tensors(model: StoredModel, kept_as: Mapping[str, str]) -> dict[str, Tensor
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
 
-def _scorer(tensors: Mapping[str, Tensor], device: torch.device) -> VectorScorer:
+def _scorer(tensors: Mapping[str, Tensor], items: ItemSide, device: torch.device) -> VectorScorer:
+    """How the model scores: the item–item filter's part is made of what users had, and N."""
+    part: PartSource | None = _sparse_part(tensors, "sparse", device)
+    had = _sparse_part(tensors, "had", CPU)
+    if had is not None:
+        made = ItemFilter(narrow(had.to_scipy(len(items.counts))), items.near, device)
+        part = made.part(tensors["had.scale"].to(device))
     return VectorScorer(
         tensors["user_vectors"].to(device),
         tensors["item_vectors"].to(device),
-        _sparse_part(tensors, "sparse", device),
+        part,
         _sparse_part(tensors, "neighbours", device),
     )
 
@@ -283,21 +297,23 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         if (folder / CHECKPOINT).exists():
             hint = ": training was not finished; finish it with 'densirank fit … --resume'"
         raise StorageError(f"{folder} holds no model (no {MANIFEST}){hint}")
-    return read_json(path, FORMAT, FORMAT_VERSION)
+    return read_json(path, FORMAT, FORMAT_VERSION, OLDEST_VERSION)
 
 
-def read_json(path: Path, kind: str, version: int) -> dict[str, Any]:
-    """A description in JSON that says of itself to be of this format and version."""
+def read_json(path: Path, kind: str, version: int, oldest: int | None = None) -> dict[str, Any]:
+    """A description in JSON that says of itself to be of this format and version, or older."""
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise StorageError(f"{path} is damaged: it is not JSON ({error})") from error
     if not isinstance(manifest, dict) or manifest.get("format") != kind:
         raise StorageError(f"{path} does not describe a {kind.replace('-', ' ')}")
-    if manifest.get("version") != version:
+    oldest = version if oldest is None else oldest
+    if manifest.get("version") not in range(oldest, version + 1):
+        versions = f"version {version}" if oldest == version else f"versions {oldest} to {version}"
         raise StorageError(
             f"{path} has format version {manifest.get('version')}; this densirank "
-            f"({__version__}) reads version {version}: upgrade densirank"
+            f"({__version__}) reads {versions}: upgrade densirank"
         )
     return manifest
 

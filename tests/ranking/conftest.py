@@ -3,8 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from scipy import sparse
 
-from densirank.csr import Rows, SparsePart
+import densirank
+from densirank.csr import PartSource, Rows, SparsePart
+from densirank.ranking.item_filter import ItemFilter
 from densirank.ranking.scores import VectorScorer
 
 N_USERS, N_ITEMS, DIM = 60, 4000, 8
@@ -34,9 +37,14 @@ def best_are_seen(scorer: VectorScorer) -> Rows:
     return Rows(torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)]), torch.cat(rows))
 
 
-@pytest.fixture(scope="session")
-def with_sparse_part(scorer: VectorScorer) -> VectorScorer:
-    """The same vectors, and up to 30 items of each user that are raised besides."""
+@pytest.fixture(scope="session", params=["stored", "made"])
+def with_sparse_part(scorer: VectorScorer, request: pytest.FixtureRequest) -> VectorScorer:
+    """The same vectors, and some items of each user that are raised besides."""
+    part = _up_to_30_raised() if request.param == "stored" else _by_a_filter(scorer)
+    return VectorScorer(scorer.user_vectors, scorer.item_vectors, part)
+
+
+def _up_to_30_raised() -> SparsePart:
     random = np.random.default_rng(4)
     rows = [
         np.sort(random.choice(N_ITEMS, random.integers(0, 31), replace=False))
@@ -45,5 +53,13 @@ def with_sparse_part(scorer: VectorScorer) -> VectorScorer:
     indptr = np.concatenate(([0], np.cumsum([len(row) for row in rows])))
     columns = torch.from_numpy(np.concatenate(rows))
     values = torch.from_numpy(random.uniform(0, 20, len(columns)).astype(np.float32))
-    part = SparsePart(Rows(torch.from_numpy(indptr), columns), values)
-    return VectorScorer(scorer.user_vectors, scorer.item_vectors, part)
+    return SparsePart(Rows(torch.from_numpy(indptr), columns), values)
+
+
+def _by_a_filter(scorer: VectorScorer) -> PartSource:
+    """By what people had, about twelve items each: many items have no part in anybody's."""
+    random = np.random.default_rng(5)
+    had = random.random((N_USERS, N_ITEMS)) < 0.003
+    had[0] = False
+    made = ItemFilter.of(densirank.read(sparse.csr_array(had)), torch.device("cpu"))
+    return made.beside(scorer.user_vectors, scorer.item_vectors, weight=0.3)

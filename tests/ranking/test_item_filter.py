@@ -18,6 +18,7 @@ from densirank.data.interactions import Interactions
 from densirank.data.synthetic import planted
 from densirank.errors import InputError
 from densirank.ranking import item_filter
+from densirank.ranking.filter_part import FilterPart
 from densirank.ranking.item_filter import ItemFilter
 from densirank.ranking.scores import VectorScorer
 
@@ -45,12 +46,13 @@ def _dense(owned: NDArray[np.bool_], rows: NDArray[np.bool_] | None = None) -> N
     return standardised
 
 
-def _table(made: ItemFilter, n_items: int) -> NDArray[np.float64]:
-    table = np.zeros((len(made.scores.rows), n_items))
-    table[made.scores.rows.row_of_entry.numpy(), made.scores.rows.columns.numpy()] = (
-        made.scores.values.numpy()
-    )
-    return table
+def _table(made: ItemFilter) -> NDArray[np.float32]:
+    """g / σ_u(g) of everybody, as the filter makes it."""
+    n_users, n_items = made.had.shape
+    table = torch.empty(n_users, n_items)
+    FilterPart(made.had, made.near, torch.ones(n_users)).write(table, torch.arange(n_users))
+    scores: NDArray[np.float32] = table.numpy()
+    return scores
 
 
 @settings(deadline=None, max_examples=30)
@@ -63,7 +65,7 @@ def test_unpruned_it_is_the_dense_formula_on_items_not_had(
         patch.setattr(sparse_products, "BLOCK_PRODUCTS", block_products)
         made = ItemFilter.of(densirank.read(sparse.csr_array(owned)), CPU)
     expected = np.where(owned, 0, _dense(owned))
-    np.testing.assert_allclose(_table(made, n_items), expected, rtol=2e-4, atol=1e-5)
+    np.testing.assert_allclose(_table(made), expected, rtol=2e-4, atol=1e-5)
 
 
 def test_items_near_in_time_stand_together_once_more() -> None:
@@ -75,7 +77,7 @@ def test_items_near_in_time_stand_together_once_more() -> None:
     together = np.array([[name in row for name in names] for row in rows])
     made = ItemFilter.of(data, CPU, span=2)
     expected = np.where(together[:2], 0, _dense(together[:2], together))
-    np.testing.assert_allclose(_table(made, len(names)), expected, rtol=2e-4, atol=1e-5)
+    np.testing.assert_allclose(_table(made), expected, rtol=2e-4, atol=1e-5)
 
 
 def test_nearness_in_time_asks_for_an_order() -> None:
@@ -83,22 +85,11 @@ def test_nearness_in_time_asks_for_an_order() -> None:
         ItemFilter.of(Interactions.from_pairs([0, 0], [1, 2]), CPU, span=2)
 
 
-def test_a_user_keeps_the_highest_scores(monkeypatch: pytest.MonkeyPatch) -> None:
-    owned = _owned(12, 30, seed=4)
-    data = densirank.read(sparse.csr_array(owned))
-    everything = _table(ItemFilter.of(data, CPU), 30)
-    monkeypatch.setattr(item_filter, "KEPT", 5)
-    made = ItemFilter.of(data, CPU)
-    assert made.scores.rows.counts.max() == 5
-    for row, kept in zip(everything, _table(made, 30), strict=True):
-        assert set(np.flatnonzero(kept)) == set(np.argsort(-row)[:5][np.sort(-row)[:5] < 0])
-
-
 def test_an_item_keeps_its_nearest_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
     owned = _owned(12, 30, seed=4)
     data = densirank.read(sparse.csr_array(owned))
     monkeypatch.setattr(item_filter, "NEIGHBOURS", 1)  # the item itself: what is had, is barred
-    assert len(ItemFilter.of(data, CPU).scores.values) == 0
+    assert not _table(ItemFilter.of(data, CPU)).any()
 
 
 def test_beside_vectors_both_count_in_standard_deviations() -> None:

@@ -58,12 +58,6 @@ class Judge:
         tally = self.held_out.tally(scorer, self.users, VALIDATION_K)
         return float(tally.evaluation(VALIDATION_K).per_user["ndcg"].mean())
 
-    def histories(self) -> Interactions:
-        """What the users who are judged by had in the training part; all others have nothing."""
-        judged = torch.zeros(self.train.n_users, dtype=torch.bool)
-        judged[self.users.cpu()] = True
-        return self.train.select(judged.numpy()[self.train.users])
-
 
 def popularity_scorer(data: Interactions, device: torch.device) -> VectorScorer:
     """The method ``popularity`` as vectors of one dimension."""

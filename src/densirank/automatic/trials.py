@@ -149,7 +149,9 @@ class Trials:
     @property
     def _seconds_for_verdicts(self) -> float:
         """What it takes to judge one attempt, with its filter."""
-        return self._judge.seconds * (1 if self._filter is None else VERDICTS)
+        if self._filter is None:
+            return self._judge.seconds
+        return VERDICTS * self._filter.verdict_seconds
 
     def _seconds_for_last(self, iterations: int) -> float:
         return SPARE * self.cost.of(iterations) + self.seconds_for_filter

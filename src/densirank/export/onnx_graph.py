@@ -1,6 +1,6 @@
 """The scorer as an ONNX graph: user indices in, the best items and their scores out.
 
-    scores = user_vectors[users] · item_vectorsᵀ  (+ the sparse part of those users)
+    scores = user_vectors[users] · item_vectorsᵀ  (+ the highest of the users' sparse parts)
     scores[excluded] = −∞ ; items, scores = TopK(scores, k)
 
 ``excluded`` are item indices to leave out for each user, such as the items had, padded with -1: a
@@ -61,8 +61,9 @@ def graph_of(scorer: VectorScorer) -> Any:
         helper.make_node("MatMul", ["vectors", "item_vectors_transposed"], ["products"]),
     ]
     scores = "products"
-    if scorer.sparse_part is not None:
-        columns, values = _padded(scorer.sparse_part)
+    part = scorer.kept_part()
+    if part is not None:
+        columns, values = _padded(part)
         weights |= {"sparse_items": columns, "sparse_values": values}
         nodes += [
             helper.make_node("Gather", ["sparse_items", "users"], ["own_items"], axis=0),

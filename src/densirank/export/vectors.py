@@ -1,7 +1,8 @@
 """Vectors with their ids as Parquet or NumPy files, for a vector database.
 
 A score is ``user_vector · item_vector`` and, where a method has one, the sparse part's value of
-that user and item: it is written too, in a file of its own. What a person has had is not written.
+that user and item: each user's highest are written too, in a file of their own. What a person has
+had is not written.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ def export_parquet(data: Interactions, scorer: VectorScorer, folder: Path) -> li
     """``users.parquet`` and ``items.parquet`` (id, vector), and ``sparse.parquet`` where needed."""
     _write_table(folder / "users.parquet", data.user_ids, scorer.user_vectors)
     _write_table(folder / "items.parquet", data.item_ids, scorer.item_vectors)
-    if scorer.sparse_part is None:
+    part = scorer.kept_part()
+    if part is None:
         return ["users.parquet", "items.parquet"]
-    _write_sparse(folder / "sparse.parquet", data, scorer.sparse_part)
+    _write_sparse(folder / "sparse.parquet", data, part)
     return ["users.parquet", "items.parquet", "sparse.parquet"]
 
 
@@ -43,7 +45,7 @@ def export_numpy(data: Interactions, scorer: VectorScorer, folder: Path) -> list
         "user_vectors": scorer.user_vectors.cpu().numpy(),
         "item_vectors": scorer.item_vectors.cpu().numpy(),
     }
-    part = scorer.sparse_part
+    part = scorer.kept_part()
     if part is not None:
         arrays |= {
             "sparse_indptr": part.rows.indptr.cpu().numpy(),

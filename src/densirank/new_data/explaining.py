@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from densirank.data.interactions import Interactions
 from densirank.data.vocabulary import Vocabulary
 from densirank.errors import InputError
 from densirank.new_data.folding import Trained, fold_in
+from densirank.ranking.blocks import score_blocks
 
 ENTRIES = 1 << 22
 """Items of all histories that are folded in at once, at most: a long one is taken in parts."""
@@ -65,10 +67,6 @@ def _scores(
         item_ids=item_ids,
     )
     scorer = fold_in(trained, people)
-    scores = (scorer.item_vectors[list(items)] @ scorer.user_vectors.T).double()
-    part = scorer.sparse_part
-    if part is not None:
-        for row, item in zip(scores, items, strict=True):
-            its = (part.rows.columns == item).nonzero().squeeze(1)
-            row.index_add_(0, part.rows.row_of_entry[its], part.values[its].double())
-    return scores.cpu().numpy()
+    everyone = torch.arange(people.n_users, device=scorer.device)
+    wanted = [scores[:, list(items)] for _, scores in score_blocks(scorer, everyone)]
+    return torch.cat(wanted).T.double().cpu().numpy()

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from densirank.csr import KEPT, Rows, SparsePart
+from densirank.csr import KEPT, PartSource, Rows, SparsePart
 from densirank.data.interactions import Interactions
 from densirank.errors import InputError
 from densirank.methods import Method
@@ -210,7 +210,7 @@ def _best_not_had(trained: Trained, histories: Interactions) -> SparsePart:
     return SparsePart.of(best, scorer.device)
 
 
-def _filtered(trained: Trained, histories: Interactions, vectors: Tensor) -> SparsePart | None:
+def _filtered(trained: Trained, histories: Interactions, vectors: Tensor) -> PartSource | None:
     """The item–item filter's part of the scores, where the fit gave it a weight."""
     weight, scorer = trained.settings.filter_weight, trained.scorer
     if weight == 0:

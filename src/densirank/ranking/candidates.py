@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from densirank.csr import Rows, RowSource
+from densirank.csr import Rows, RowSource, SparsePart
 from densirank.ranking.scores import VectorScorer
 from densirank.ranking.selection import best_columns
 
@@ -36,10 +36,16 @@ class Filters:
 
 
 def rank_candidates(
-    scorer: VectorScorer, users: Tensor, candidates: Tensor, k: int, filters: Filters
+    scorer: VectorScorer,
+    users: Tensor,
+    candidates: Tensor,
+    k: int,
+    filters: Filters,
+    part: SparsePart | None = None,
 ) -> tuple[Tensor, Tensor]:
     """(items, scores) of the best k of the candidates, (users, n) with -1 for none.
 
+    The users' sparse ``part`` is taken anew unless it is at hand and given.
     Candidates may repeat themselves. Equal scores are ordered by item, as everywhere; a list that
     is too short is padded with item -1 and score -inf.
     """
@@ -47,8 +53,9 @@ def rank_candidates(
     some_item = items.clamp(max=scorer.n_items - 1)
     vectors = scorer.user_vectors[users].unsqueeze(2)
     scores = torch.bmm(scorer.item_vectors[some_item], vectors).squeeze(2)
-    if scorer.sparse_part is not None:
+    if part is None and scorer.sparse_part is not None:
         part = scorer.sparse_part.take(users)
+    if part is not None:
         places, found = _places(items, part.rows, scorer.n_items)
         scores.view(-1)[places] += part.values[found]
     scores.masked_fill_(~filters.rankable(users, items, scorer.n_items), -torch.inf)

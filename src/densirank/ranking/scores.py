@@ -8,11 +8,14 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from densirank.csr import SparsePart
+from densirank.csr import KEPT, PartSource, SparsePart
 
 TILE = 1 << 19
 """Products that a CPU makes at once: about what its caches hold, and no fewer, as a call has its
 cost."""
+
+USERS_AT_ONCE = 256
+"""Users whose sparse parts are made together: a part may have an entry for every item."""
 
 
 class Scorer(Protocol):
@@ -32,13 +35,14 @@ class Scorer(Protocol):
         ...
 
 
-def _products(users: Tensor, items: Tensor, products: Tensor) -> None:
-    """Fill in all dot products; on a CPU a tile at a time, written while it is in cache."""
-    tile = max(1, TILE // max(1, len(users))) if products.device.type == "cpu" else len(items)
-    for part, some in zip(
-        torch.split(products, tile, dim=1), torch.split(items, tile), strict=True
-    ):
-        torch.mm(users, some.T, out=part)
+def _products(users: Tensor, items: Tensor, scores: Tensor, *, added: bool) -> None:
+    """Write or add all dot products; on a CPU a tile at a time, while it is in cache."""
+    tile = max(1, TILE // max(1, len(users))) if scores.device.type == "cpu" else len(items)
+    for part, some in zip(torch.split(scores, tile, dim=1), torch.split(items, tile), strict=True):
+        if added:
+            part += users @ some.T
+        else:
+            torch.mm(users, some.T, out=part)
 
 
 def score_spreads(user_vectors: Tensor, item_vectors: Tensor) -> Tensor:
@@ -53,11 +57,11 @@ def score_spreads(user_vectors: Tensor, item_vectors: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class VectorScorer:
-    """f_u(i) = e_u · e_i and, where a method has one, a sparse part of its own for each user."""
+    """f_u(i) = e_u · e_i and, where a method has one, a sparse part for each user besides."""
 
     user_vectors: Tensor  # (users, dim)
     item_vectors: Tensor  # (items, dim)
-    sparse_part: SparsePart | None = None
+    sparse_part: PartSource | None = None
     neighbours: SparsePart | None = None  # of each item, where angles between vectors say nothing
 
     @property
@@ -72,9 +76,21 @@ class VectorScorer:
     def device(self) -> torch.device:
         return self.user_vectors.device
 
+    def kept_part(self) -> SparsePart | None:
+        """The sparse part as a table, for whoever cannot make it: each user's highest entries."""
+        part = self.sparse_part
+        if part is None:
+            return None
+        everyone = torch.arange(self.n_users, device=self.device)
+        return SparsePart.joined(
+            part.take(users).highest(KEPT, self.n_items)
+            for users in torch.split(everyone, USERS_AT_ONCE)
+        )
+
     def scores(self, users: Tensor, out: Tensor | None = None) -> Tensor:
         scores = self.user_vectors.new_empty(len(users), self.n_items) if out is None else out
-        _products(self.user_vectors[users], self.item_vectors, scores)
         if self.sparse_part is not None:
-            self.sparse_part.add_to(scores, users)
+            self.sparse_part.write(scores, users)
+        added = self.sparse_part is not None
+        _products(self.user_vectors[users], self.item_vectors, scores, added=added)
         return scores

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from densirank.csr import RowSource
+from densirank.csr import KEPT, RowSource
 from densirank.ranking.blocks import barred_items
 from densirank.ranking.candidates import Filters, beside, rank_candidates
 from densirank.ranking.index import Index
-from densirank.ranking.scores import VectorScorer
+from densirank.ranking.scores import USERS_AT_ONCE, VectorScorer
 from densirank.ranking.topk import Lists, top_k
 
 FEW = 10_000
@@ -83,14 +83,19 @@ def _widening(
     items = torch.full((len(users), k), -1, device=scorer.device)
     scores = torch.full((len(users), k), -torch.inf, device=scorer.device)
     still = torch.arange(len(users), device=scorer.device)
+    part = None if scorer.sparse_part is None else scorer.sparse_part.take(users)
+    named = None if part is None else part.highest(KEPT, scorer.n_items).rows
     while len(still) and fetched * EXACT_FROM <= scorer.n_items:
         asking = users[still]
         candidates = index.nearest(scorer.user_vectors[asking].cpu(), fetched).to(scorer.device)
         enough = filters.count_rankable(asking, candidates, scorer.n_items) >= k
-        if scorer.sparse_part is not None:
-            candidates = beside(candidates, scorer.sparse_part.rows.take(asking))
-        found = rank_candidates(scorer, asking[enough], candidates[enough], k, filters)
-        items[still[enough]], scores[still[enough]] = found
+        if named is not None:
+            candidates = beside(candidates, named.take(still))
+        done = still[enough]
+        own = None if part is None else part.take(done)
+        items[done], scores[done] = rank_candidates(
+            scorer, users[done], candidates[enough], k, filters, own
+        )
         still = still[~enough]
         fetched *= WIDER
     if len(still):
@@ -103,4 +108,5 @@ def _widening(
 
 def _users_at_once(scorer: VectorScorer, n_candidates: int) -> int:
     """How many users' candidates fit the budget."""
-    return max(1, BLOCK_BYTES // (4 * max(1, scorer.item_vectors.shape[1]) * max(1, n_candidates)))
+    most = BLOCK_BYTES // (4 * max(1, scorer.item_vectors.shape[1]) * max(1, n_candidates))
+    return max(1, most if scorer.sparse_part is None else min(most, USERS_AT_ONCE))

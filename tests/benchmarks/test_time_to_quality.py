@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 import torch
 
+from densirank import Ranker
 from densirank.data.synthetic import planted
 from densirank.evaluation.held_out import HeldOut
 from densirank.ranking.scores import VectorScorer
 from environments import Environment
+from figure_time_to_quality import best_so_far
 from peers.exchange import Result, Task, best_unseen
-from time_to_quality import ListScorer
+from time_to_quality import PEERS, SETTINGS, YARDSTICK, ListScorer, ours
 
 
 class Installer:
@@ -77,3 +79,26 @@ def test_lists_made_elsewhere_get_the_metrics_of_our_own(tmp_path: Path) -> None
     ours = held_out.evaluate(VectorScorer(users, items), 20)
     assert theirs.summary() == ours.summary()
     assert 0 < np.mean(theirs.per_user["ndcg"]) < 1
+
+
+@pytest.mark.parametrize("dataset", sorted(SETTINGS))
+def test_every_point_has_settings_that_can_be_fitted(dataset: str) -> None:
+    assert SETTINGS[dataset].keys() == PEERS.keys()
+    assert YARDSTICK in PEERS
+    world = planted(40, 25, items_per_user=8, seed=0)
+    for device in ("cpu", "cuda"):
+        for settings in ours(dataset, device).values():
+            short = settings if "iterations" not in settings else settings | {"iterations": 1}
+            ranker = Ranker(device="cpu", **short).fit(world.train)
+            assert len(ranker.recommend(world.train.user_ids[0], 3)) == 3
+
+
+def test_a_curve_of_the_best_so_far_only_rises() -> None:
+    random = np.random.default_rng(0)
+    points = [(float(s), float(v)) for s, v in random.random((30, 2))]
+    curve = best_so_far(points)
+    assert curve == sorted(curve)
+    for seconds, value in points:
+        there = [other for moment, other in curve if moment <= seconds]
+        assert value <= max(there, default=-1)
+    assert set(curve) <= set(points)

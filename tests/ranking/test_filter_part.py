@@ -22,6 +22,7 @@ from densirank.ranking.item_filter import ItemFilter
 from densirank.ranking.scores import VectorScorer
 
 CPU = torch.device("cpu")
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 @dataclass(frozen=True)
@@ -34,13 +35,13 @@ class Case:
     scale: torch.Tensor
     users: torch.Tensor
 
-    def parts(self) -> list[PartSource]:
+    def parts(self) -> list[tuple[PartSource, torch.device]]:
         """As a CPU makes them, and as a GPU does, by whatever device there is."""
         made = ItemFilter.of(self.data, CPU, self.recency, self.span)
-        had, near = (SparsePart.of(matrix, CPU) for matrix in (made.had, made.near))
+        had, near = (SparsePart.of(matrix, DEVICE) for matrix in (made.had, made.near))
         return [
-            FilterPart(made.had, made.near, self.scale),
-            FilterPartOnGPU(had, near, self.scale),
+            (FilterPart(made.had, made.near, self.scale), CPU),
+            (FilterPartOnGPU(had, near, self.scale.to(DEVICE)), DEVICE),
         ]
 
     def dense(self) -> NDArray[np.float64]:
@@ -103,11 +104,11 @@ def test_what_is_made_for_some_users_is_the_dense_formula(case: Case, at_once: i
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sparse_products, "BLOCK_PRODUCTS", at_once)
         patch.setattr(dense_products, "BLOCK_TERMS", at_once)
-        for part in case.parts():
-            table = torch.full(expected.shape, 9.0)
-            part.write(table, case.users)
-            np.testing.assert_allclose(table.numpy(), expected, rtol=1e-3, atol=1e-5)
-            taken = part.take(case.users).to_scipy(case.data.n_items)
+        for part, device in case.parts():
+            table, users = torch.full(expected.shape, 9.0, device=device), case.users.to(device)
+            part.write(table, users)
+            np.testing.assert_allclose(table.cpu().numpy(), expected, rtol=1e-3, atol=1e-5)
+            taken = part.take(users).to_scipy(case.data.n_items)
             np.testing.assert_allclose(taken.toarray(), expected, rtol=1e-3, atol=1e-5)
             assert (taken.data > 0).all()  # nothing is said of items had
 
@@ -115,9 +116,9 @@ def test_what_is_made_for_some_users_is_the_dense_formula(case: Case, at_once: i
 def test_who_had_nothing_has_no_part() -> None:
     owned = np.array([[0, 0, 0], [1, 1, 0], [0, 1, 1]])
     data = densirank.read(sparse.csr_array(owned))
-    users = torch.tensor([0, 2])
-    for part in Case(data, 0.0, 0, torch.ones(3), users).parts():
-        table = torch.full((2, 3), 9.0)
+    wanted = torch.tensor([0, 2])
+    for part, device in Case(data, 0.0, 0, torch.ones(3), wanted).parts():
+        table, users = torch.full((2, 3), 9.0, device=device), wanted.to(device)
         part.write(table, users)
         assert (table > 0).tolist() == [[False, False, False], [True, False, False]]
         assert part.take(users).rows.counts.tolist() == [0, 1]

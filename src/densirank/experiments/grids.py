@@ -87,9 +87,8 @@ ADAPTIVE_GRAPH = Grid(
 ADAPTIVE_GRAPH_CLIPPED = Grid(
     stages=({"max_norm": (3.0, 4.0, 5.0)}, {"l2": (0.001, 0.003, 0.01, 0.03)}),
 )
-PAIRWISE_FACTORS = Grid(
-    stages=({"l2": (0.01, 0.03, 0.05, 0.1, 0.3)}, {"learning_rate": (0.02, 0.05)})
-)
+OTHER_NEGATIVES_GRAPH = Grid(stages=({"l2": (0.001, 0.003, 0.01)}, {"learning_rate": (0.02, 0.05)}))
+PAIRWISE_FACTORS = Grid(stages=({"l2": (0.003, 0.01, 0.03, 0.1)}, {"learning_rate": (0.02, 0.05)}))
 ADVERSARIAL = Grid(
     {"iterations": 500},
     ({"learning_rate": (0.01, 0.05)}, {"l2": (0.005, 0.02, 0.1, 0.3)}),
@@ -173,8 +172,8 @@ GRIDS: Mapping[str, Grid] = {
     "bpr-mf-popular": PAIRWISE_FACTORS,
     "bpr-mf-dns": PAIRWISE_FACTORS,
     "bpr-mf-ans": PAIRWISE_FACTORS,
-    "lightgcn-popular": PAIRWISE_GRAPH,
-    "lightgcn-dns": PAIRWISE_GRAPH,
+    "lightgcn-popular": OTHER_NEGATIVES_GRAPH,
+    "lightgcn-dns": OTHER_NEGATIVES_GRAPH,
     "irgan": ADVERSARIAL,
     "irwgan": ADVERSARIAL,
 }

@@ -1,8 +1,14 @@
-"""What several processes do in the tests: ``python scenes.py SCENE FOLDER``.
+"""What several processes do in the tests.
 
-Or ``python scenes.py run N WORDS``, where torchrun would say ``--nproc-per-node=N WORDS``. A script
-of its own, which loads everything once and forks as often as it needs processes: a test run has
-threads by then, which a fork would lose. No process lives longer than ``PATIENCE``.
+A script of its own, which loads everything once and forks as often as it needs processes: a test
+run has threads by then, which a fork would lose. It plays what it is asked for, a line of JSON each
+(see :class:`Wish`), and answers with the status of each, until nobody can ask any more:
+
+- ``scene NAME FOLDER``: one of the scenes below;
+- ``run N WORDS``: where torchrun would say ``--nproc-per-node=N WORDS``;
+- ``python WORDS``: what the interpreter would do with the words, in one process.
+
+No process lives longer than ``PATIENCE``.
 """
 
 from __future__ import annotations
@@ -16,8 +22,8 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,9 +46,11 @@ from densirank.partition.reading import Partition
 from densirank.training.callbacks import Report
 
 PATIENCE = float(os.environ.get("DENSIRANK_TEST_PATIENCE", "120"))
+STOPPING = 40
+"""Seconds that torchrun may take to stop its processes, if need be with -9."""
 DATA = planted(150, 90, items_per_user=10, test_items_per_user=3, seed=5).train
 FEW = Interactions.from_pairs([1, 1, 2, 2, 3, 3], [1, 2, 2, 3, 3, 1])
-SETTINGS: dict[str, Any] = {"dim": 12, "iterations": 50, "users_per_batch": 64}
+SETTINGS: dict[str, Any] = {"dim": 12, "iterations": 20, "users_per_batch": 64}
 
 Work = Callable[[World], None]
 
@@ -176,7 +184,7 @@ def resuming(folder: Path) -> None:
 
         def work(world: World) -> None:
             for optimiser in ("adam", "whitened"):
-                settings = SETTINGS | {"optimiser": optimiser, "validate_every": 5}
+                settings = SETTINGS | {"optimiser": optimiser, "validate_every": 4}
                 ranker = Ranker("wd-lgcn", device="cpu", **settings).fit(
                     DATA,
                     0.2,
@@ -193,8 +201,8 @@ def resuming(folder: Path) -> None:
 
         return work
 
-    assert together(4, until(20)) == [0] * 4
-    assert together(2, until(30)) == [0] * 2
+    assert together(4, until(8)) == [0] * 4
+    assert together(2, until(12)) == [0] * 2
     assert together(1, until(None)) == [0]
 
 
@@ -361,36 +369,73 @@ def _forked(environment: dict[str, str], act: Callable[[], None]) -> int:
         os._exit(status)
 
 
-def _status_of(child: int, deadline: float) -> int | None:
-    """How a process ended; one that outlives the deadline is killed."""
+def _status_of(child: int, deadline: float, warning: signal.Signals | None = None) -> int | None:
+    """How a process ended; one that outlives the deadline is killed, after a warning if any."""
     while time.monotonic() < deadline:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             return os.waitstatus_to_exitcode(status)
         time.sleep(0.01)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
+    if warning is not None:
+        os.kill(child, warning)
+        _status_of(child, time.monotonic() + STOPPING)
+    else:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
     return None
 
 
 def run(n: int, words: list[str]) -> None:
     """Be torchrun, but for what it takes to load everything in each process."""
+    sys.exit(max(map(abs, apart(n, lambda rank: as_python(words)))))
 
-    def act(rank: int) -> None:
-        sys.argv = words
-        if words[0] == "-m":
-            sys.argv = words[1:]
-            runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+
+def as_python(words: list[str]) -> None:
+    """Do what the interpreter would with these words."""
+    sys.argv = words
+    if words[0] == "-m":
+        sys.argv = words[1:]
+        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+    else:
+        runpy.run_path(words[0], run_name="__main__")
+
+
+SCENES = {scene.__name__: scene for scene in (equality, portions, meeting, resuming, failures)}
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What to play, and where to leave what is printed."""
+
+    words: list[str]
+    environment: dict[str, str]
+    stdout: str
+    stderr: str
+    seconds: float
+
+    def play(self) -> None:
+        """In a process, and a group of processes, of its own."""
+        os.setsid()
+        for number, path in enumerate((os.devnull, self.stdout, self.stderr)):
+            os.dup2(os.open(path, os.O_CREAT | (os.O_WRONLY if number else os.O_RDONLY)), number)
+        kind, *words = self.words
+        if kind == "scene":
+            SCENES[words[0]](Path(words[1]))
+        elif kind == "run":
+            run(int(words[0]), words[1:])
         else:
-            runpy.run_path(words[0], run_name="__main__")
+            as_python(words)
 
-    sys.exit(max(map(abs, apart(n, act))))
+    def fulfil(self) -> int | None:
+        """Its exit status; None if it took too long, and was stopped with all that it started."""
+        child = _forked(self.environment, self.play)
+        status = _status_of(child, time.monotonic() + self.seconds, signal.SIGTERM)
+        with suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)
+        return status
 
 
 if __name__ == "__main__":
-    name, where, *words = sys.argv[1:]
-    if name == "run":
-        run(int(where), words)
-    else:
-        scenes = (equality, portions, meeting, resuming, failures)
-        {scene.__name__: scene for scene in scenes}[name](Path(where))
+    print("ready", flush=True)
+    for line in sys.stdin:
+        print(json.dumps(Wish(**json.loads(line)).fulfil()), flush=True)

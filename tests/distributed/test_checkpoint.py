@@ -27,10 +27,10 @@ def test_what_four_begin_two_go_on_with_and_one_ends_is_the_undisturbed_fit(
         "wd-lgcn",
         device="cpu",
         dim=12,
-        iterations=50,
+        iterations=20,
         users_per_batch=64,
         optimiser=optimiser,
-        validate_every=5,
+        validate_every=4,
     ).fit(data, 0.2)
     resumed = load(folder / f"{optimiser}-until-the-end", "cpu")
     for mine, theirs in (
@@ -47,7 +47,7 @@ def test_what_four_begin_two_go_on_with_and_one_ends_is_the_undisturbed_fit(
     assert iterations == [report["iteration"] for report in undisturbed.training_["reports"]]
 
 
-@pytest.mark.parametrize(("iteration", "processes"), [(20, 4), (30, 2)])
+@pytest.mark.parametrize(("iteration", "processes"), [(8, 4), (12, 2)])
 def test_an_interruption_stops_all_after_the_same_step(
     folder: Path, iteration: int, processes: int
 ) -> None:

@@ -95,7 +95,7 @@ def _value_and_gradients(
 @example(Case(n_users=4, n_candidates=2, n_outside=3, saturated=True), 1.0)
 @example(Case(n_users=1, n_candidates=3, norm=50, saturated=True), 1.0)  # nobody unobserved at all
 def test_one_pass_equals_the_reference_in_value_and_gradients(
-    fast: Risk, reference: Risk, case: Case, factor: float, positives_in: PositivesIn
+    fast: Risk, reference: Risk, positives_in: PositivesIn, case: Case, factor: float
 ) -> None:
     vectors, positives = case.vectors(), positives_in(case)
     expected = _value_and_gradients(reference, vectors, positives, factor)
@@ -122,7 +122,7 @@ def test_single_precision_gradients_are_within_1e_4(
 @settings(deadline=None, max_examples=40)
 @given(cases.filter(lambda case: case.norm <= 8))
 def test_single_precision_differs_by_rounding_only(
-    fast: Risk, reference: Risk, case: Case, positives_in: PositivesIn
+    fast: Risk, reference: Risk, positives_in: PositivesIn, case: Case
 ) -> None:
     positives = positives_in(case)
     expected = _value_and_gradients(reference, case.vectors(), positives)

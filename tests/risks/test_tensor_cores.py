@@ -131,7 +131,7 @@ def _assert_close(
 @both
 @every_case
 def test_kernels_equal_the_reference_in_value_and_gradients(
-    fast: Risk, reference: Risk, case: Case, positives_in: PositivesIn
+    fast: Risk, reference: Risk, positives_in: PositivesIn, case: Case
 ) -> None:
     vectors, positives = case.vectors(), positives_in(case)
     _assert_close(
@@ -170,7 +170,7 @@ small_cases = st.builds(
 @settings(deadline=None, max_examples=20)
 @given(st.sampled_from(list(PAIRS.values())), small_cases, st.sampled_from([1.0, 2.0, -0.3]))
 def test_kernels_are_off_by_a_share_of_the_parts_that_are_added_up(
-    pair: tuple[Risk, Risk], case: Case, factor: float, positives_in: PositivesIn
+    positives_in: PositivesIn, pair: tuple[Risk, Risk], case: Case, factor: float
 ) -> None:
     """Unlike the sums, whose terms may cancel, the terms of a gradient have a size to go by."""
     fast, reference = pair

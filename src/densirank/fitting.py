@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -45,39 +45,31 @@ class Fitted:
     training: dict[str, Any] = field(default_factory=dict)
 
 
-class Engine(Protocol):
-    """What makes a fit: :func:`fit_scorer`, or several processes; None where another has it."""
+@dataclass(frozen=True)
+class FitTask:
+    """What is to be fitted, to what, and who looks on."""
 
-    def __call__(
-        self,
-        method: Method,
-        settings: Settings,
-        seed: int,
-        hardware: Hardware,
-        data: Interactions,
-        held_out: Interactions | None,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: Checkpoint | None = None,
-        snapshots: Snapshots | None = None,
-    ) -> Fitted | None: ...
+    method: Method
+    settings: Settings
+    seed: int
+    hardware: Hardware
+    data: Interactions
+    held_out: Interactions | None = None  # to stop early by
+    callbacks: Sequence[Callback] = ()
+    checkpoint: Checkpoint | None = None
+    snapshots: Snapshots | None = None
 
 
-def fit_scorer(
-    method: Method,
-    settings: Settings,
-    seed: int,
-    hardware: Hardware,
-    data: Interactions,
-    held_out: Interactions | None,
-    callbacks: Sequence[Callback] = (),
-    checkpoint: Checkpoint | None = None,
-    snapshots: Snapshots | None = None,
-    start: Callable[[Model], None] | None = None,
-) -> Fitted:
+Engine = Callable[[FitTask], Fitted | None]
+"""What makes a fit: :func:`fit_scorer`, or several processes; None where another has it."""
+
+
+def fit_scorer(task: FitTask, start: Callable[[Model], None] | None = None) -> Fitted:
     """A model of these interactions, trained; ``start`` says where from, if not from chance."""
+    method, settings, hardware, data = task.method, task.settings, task.hardware, task.data
     check_weightings(method, settings)
     check_filter(method, settings)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(task.seed)
     model = MODELS[method.model](data, settings, generator).prepare(hardware)
     item_filter = filter_for(data, settings, hardware.device)
     near = None if item_filter is None else item_filter.near
@@ -94,16 +86,16 @@ def fit_scorer(
             data,
             settings.users_per_batch,
             settings.candidates,
-            seed,
+            task.seed,
             hardware.device,
             Weighting.of(data, settings, hardware.device),
         ),
         settings,
         hardware,
-        None if held_out is None else _validator(data, held_out, make_scorer, hardware.device),
-        callbacks,
-        checkpoint,
-        snapshots,
+        _validator(task, make_scorer),
+        task.callbacks,
+        task.checkpoint,
+        task.snapshots,
     )
     with torch.no_grad():
         messages = model.messages()
@@ -154,11 +146,11 @@ def _scorer_as_made(model: Model, item_filter: ItemFilter | None, weight: float)
     return VectorScorer(users, items, item_filter.beside(users, items, weight), near)
 
 
-def _validator(
-    data: Interactions, held_out: Interactions, scorer: MakeScorer, device: torch.device
-) -> Validate:
-    """What the trainer calls to learn how well an iterate ranks the held-out items."""
-    validation = HeldOut(held_out, data, device)
+def _validator(task: FitTask, scorer: MakeScorer) -> Validate | None:
+    """What the trainer calls to learn how well an iterate ranks the held-out items, if any are."""
+    if task.held_out is None:
+        return None
+    validation = HeldOut(task.held_out, task.data, task.hardware.device)
 
     def ndcg(user_vectors: Tensor, item_vectors: Tensor) -> float:
         result = validation.evaluate(scorer(user_vectors, item_vectors), VALIDATION_K)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 import runpy
+import shutil
 import signal
 import socket
 import sys
@@ -50,7 +51,7 @@ STOPPING = 40
 """Seconds that torchrun may take to stop its processes, if need be with -9."""
 DATA = planted(150, 90, items_per_user=10, test_items_per_user=3, seed=5).train
 FEW = Interactions.from_pairs([1, 1, 2, 2, 3, 3], [1, 2, 2, 3, 3, 1])
-SETTINGS: dict[str, Any] = {"dim": 12, "iterations": 20, "users_per_batch": 64}
+SETTINGS: dict[str, Any] = {"dim": 12, "iterations": 12, "users_per_batch": 64}
 
 Work = Callable[[World], None]
 
@@ -59,14 +60,14 @@ def cases() -> Iterator[tuple[str, Interactions, float | None, str, dict[str, An
     """(name, data, validation, method, settings) of fits that any number of processes make."""
     yield "wd-mf-whitened", DATA, None, "wd-mf", {"optimiser": "whitened"}
     yield "wd-lgcn-adam", DATA, None, "wd-lgcn", {"optimiser": "adam"}
-    yield "wd-mf-adam", DATA, None, "wd-mf", {"optimiser": "adam", "iterations": 10}
-    yield "wd-lgcn-whitened", DATA, None, "wd-lgcn", {"optimiser": "whitened", "iterations": 10}
+    yield "wd-mf-adam", DATA, None, "wd-mf", {"optimiser": "adam", "iterations": 6}
+    yield "wd-lgcn-whitened", DATA, None, "wd-lgcn", {"optimiser": "whitened", "iterations": 6}
     yield "sampled", DATA, None, "pde-mf", {"candidates": 40, "iterations": 5}
     every_item = {"candidates": "all", "inference_layers": 2, "iterations": 5}
     yield "every-item", DATA, None, "mle-lgcn", every_item
     weights = {"user_exponent": 0.5, "base_exponent": 0.5, "candidate_correction": 0.5}
     yield "weighted", DATA, None, "wd-mf", {"iterations": 5, **weights}
-    stops = {"validate_every": 2, "patience": 2, "filter_weight": 0.3, "iterations": 12}
+    stops = {"validate_every": 2, "patience": 2, "filter_weight": 0.3}
     yield "validated", DATA, 0.2, "wd-lgcn", stops
     yield "few", FEW, None, "wd-lgcn", {"users_per_batch": 1, "iterations": 5}
 
@@ -108,7 +109,7 @@ def portions(folder: Path) -> None:
                 Partition, "whole", autospec=True, side_effect=None if world.first else only_first
             ) as whole:
                 whole.return_value = Partition.only(partition, range(partition.n_users))
-                ranker = Ranker(method, device="cpu", **(SETTINGS | {"iterations": 8}))
+                ranker = Ranker(method, device="cpu", **(SETTINGS | {"iterations": 5}))
                 ranker.fit(own, valid, engine=engine_of(world))
             if world.first:
                 ranker.save(folder / f"{name}-{world.size}")
@@ -175,7 +176,7 @@ def _check_routes(world: World) -> None:
 
 
 def resuming(folder: Path) -> None:
-    """A fit that four processes begin, two go on with and one ends; and half a checkpoint."""
+    """A fit that four processes begin, two go on with and one ends; and damaged checkpoints."""
 
     def until(iteration: int | None) -> Work:
         def stop(report: Report) -> None:
@@ -201,9 +202,27 @@ def resuming(folder: Path) -> None:
 
         return work
 
-    assert together(4, until(8)) == [0] * 4
-    assert together(2, until(12)) == [0] * 2
+    assert together(4, until(4)) == [0] * 4
+    ended = {}
+    for name, damage in DAMAGES.items():
+        shutil.copytree(folder / "checkpoint-whitened", folder / name)
+        damage(folder / name / "1")
+        print(f"=== {name}", file=sys.stderr, flush=True)
+        ended[name] = together(2, partial(_fit, method="wd-lgcn", checkpoint=folder / name))
+    (folder / "ended.json").write_text(json.dumps(ended))
+    assert together(2, until(8)) == [0] * 2
     assert together(1, until(None)) == [0]
+
+
+def _first_shard(checkpoint: Path) -> Path:
+    return min(checkpoint.glob("*.safetensors"))
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "metadata": lambda folder: (folder / checkpoint.METADATA).write_text("{"),
+    "half a file": lambda folder: _first_shard(folder).write_bytes(b"half of it"),
+    "a file too few": lambda folder: _first_shard(folder).unlink(),
+}
 
 
 def failures(folder: Path) -> None:
@@ -245,8 +264,8 @@ def _start_again(late: int | None, rank: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _fit(world: World, data: Interactions = DATA, method: str = "wd-mf") -> None:
-    Ranker(method, device="cpu", **SETTINGS).fit(data, engine=engine_of(world))
+def _fit(world: World, data: Interactions = DATA, method: str = "wd-mf", **options: Any) -> None:
+    Ranker(method, device="cpu", **SETTINGS).fit(data, engine=engine_of(world), **options)
 
 
 def _other_data(world: World) -> None:

@@ -6,6 +6,7 @@ run has threads by then, which a fork would lose. It plays what it is asked for,
 
 - ``scene NAME FOLDER``: one of the scenes below;
 - ``run N WORDS``: where torchrun would say ``--nproc-per-node=N WORDS``;
+- ``torchrun WORDS``: torchrun's own agent, whose processes are forked from it, not started anew;
 - ``python WORDS``: what the interpreter would do with the words, in one process.
 
 No process lives longer than ``PATIENCE``.
@@ -33,6 +34,8 @@ from unittest import mock
 import torch
 import torch._dynamo  # with Adam, and at once: every fork would load it
 import torch.distributed as dist
+from torch.distributed.launcher.api import elastic_launch
+from torch.distributed.run import config_from_args, parse_args
 
 import densirank.cli  # noqa: F401  (so is this)
 from densirank import Interactions, Ranker
@@ -409,6 +412,14 @@ def run(n: int, words: list[str]) -> None:
     sys.exit(max(map(abs, apart(n, lambda rank: as_python(words)))))
 
 
+def torchrun(words: list[str]) -> None:
+    """What torchrun does with its words; only how its processes begin is another."""
+    given = parse_args(words)  # type: ignore[no-untyped-call]
+    config, _, _ = config_from_args(given)
+    config.start_method = "fork"
+    elastic_launch(config, as_python)([given.training_script, *given.training_script_args])
+
+
 def as_python(words: list[str]) -> None:
     """Do what the interpreter would with these words."""
     sys.argv = words
@@ -442,6 +453,8 @@ class Wish:
             SCENES[words[0]](Path(words[1]))
         elif kind == "run":
             run(int(words[0]), words[1:])
+        elif kind == "torchrun":
+            torchrun(words)
         else:
             as_python(words)
 
@@ -458,3 +471,4 @@ if __name__ == "__main__":
     print("ready", flush=True)
     for line in sys.stdin:
         print(json.dumps(Wish(**json.loads(line)).fulfil()), flush=True)
+    os._exit(0)  # taking all that was loaded down takes a second

@@ -37,7 +37,8 @@ def test_a_killed_process_costs_no_more_than_the_steps_since_the_last_checkpoint
     words = ["fit", train, "--out", out, "--method", "wd-mf", "--device", "cpu"]
     words += ["--checkpoint-every", 0, "--set", f"iterations={ITERATIONS}", "--set", "dim=8"]
     words += ["--set", "users_per_batch=30"]
-    done = torchrun("--standalone", "--nproc-per-node=2", "--max-restarts=1", KILLED, *words)
+    meeting = ("--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "--max-restarts=1")
+    done = torchrun("--nproc-per-node=2", *meeting, KILLED, *words)
     assert done.status == 0, done.stderr
     assert "failed (exitcode: -9) local_rank: 1" in done.stderr
     assert done.stderr.count("error:") == 1

@@ -2,6 +2,7 @@
 
     python benchmarks/distributed_scaling.py
     python benchmarks/distributed_scaling.py --users 20000 --items 5000 --interactions 400000
+    python benchmarks/distributed_scaling.py --methods wd-mf --only exact --processes 1 2
 
 Every run is started by torchrun, one thread a process. What the parts of a step take one process
 alone, and how fast the processes can send to each other, says what a step of several should take.
@@ -303,6 +304,7 @@ def main() -> None:
     parser.add_argument("--interactions", type=int, default=4_000_000)
     parser.add_argument("--batch-users", type=int, default=5_000)
     parser.add_argument("--candidates", type=int, default=10_000, help="of the sampled risk")
+    parser.add_argument("--only", choices=("sampled", "exact"), help="of the two risks")
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--methods", nargs="+", choices=METHOD_LAYERS, default=[*METHOD_LAYERS])
     parser.add_argument("--steps", type=int, default=8)
@@ -322,9 +324,10 @@ def main() -> None:
     if problem := size.problem():
         parser.error(problem)
     cores = len(os.sched_getaffinity(0))
+    risks: dict[str, Candidates] = {"sampled": given.candidates, "exact": "all"}
     rows: list[Row] = []
     for method in given.methods:
-        for candidates in (given.candidates, "all"):
+        for candidates in [risks[given.only]] if given.only else risks.values():
             task = Task(method, size, candidates, given.batch_users, given.steps)
             alone = in_own_process(take_steps, method, size, task.settings(), given.steps - 1)
             for processes in given.processes:

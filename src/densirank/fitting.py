@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from densirank.csr import Rows, SparsePart
+from densirank.csr import SparsePart
 from densirank.data.interactions import Interactions
 from densirank.errors import InputError
 from densirank.evaluation.held_out import HeldOut
@@ -17,13 +17,12 @@ from densirank.hardware import Hardware
 from densirank.methods import Method
 from densirank.models import MODELS, Model
 from densirank.new_data.folding import ITEM_ITEM, ItemSide
-from densirank.ranking.item_filter import ItemFilter, nearness
-from densirank.ranking.low_pass import LowPass
+from densirank.ranking.beside import Beside
+from densirank.ranking.item_filter import nearness
 from densirank.ranking.scores import VectorScorer
 from densirank.risks import risk_for
 from densirank.risks.fused import FORMS
 from densirank.settings import FILTERS, WEIGHTINGS, Settings
-from densirank.sparse_products import Matrix
 from densirank.training.batches import BatchSampler
 from densirank.training.callbacks import Callback, Snapshots
 from densirank.training.checkpoint import Checkpoint
@@ -46,84 +45,31 @@ class Fitted:
 
 
 @dataclass(frozen=True)
-class Beside:
-    """What stands beside vectors in a score: closed forms, the same at every step of training."""
+class FitTask:
+    """What is to be fitted, to what, and who looks on."""
 
-    item_filter: ItemFilter | None
-    low_pass: LowPass | None
-    histories: Rows
+    method: Method
     settings: Settings
-
-    @classmethod
-    def of(cls, data: Interactions, settings: Settings, device: torch.device) -> Beside:
-        """What the settings give a weight, made of all these interactions."""
-        item_filter = low_pass = None
-        if settings.filter_weight != 0:
-            recency, span = settings.filter_recency, settings.filter_span
-            item_filter = ItemFilter.of(data, device, recency, span)
-        if settings.low_pass_weight != 0:
-            low_pass = LowPass.of(data, settings.low_pass_rank, device)
-        return cls(item_filter, low_pass, Rows.of(data, device), settings)
-
-    def for_histories(self, data: Interactions, device: torch.device) -> Beside:
-        """The same for some people, by what they had."""
-        item_filter = self.item_filter
-        if item_filter is not None:
-            recency = self.settings.filter_recency
-            item_filter = ItemFilter.for_histories(data, item_filter.near, device, recency)
-        return replace(self, item_filter=item_filter, histories=Rows.of(data, device))
-
-    @property
-    def near(self) -> Matrix | None:
-        """Each item's nearest ones, where there is a filter that says them."""
-        return None if self.item_filter is None else self.item_filter.near
-
-    def __call__(self, users: Tensor, items: Tensor) -> VectorScorer:
-        """How these vectors score."""
-        part = None
-        if self.item_filter is not None:
-            part = self.item_filter.beside(users, items, self.settings.filter_weight)
-        if self.low_pass is not None:
-            weight = self.settings.low_pass_weight
-            low_pass = self.low_pass.in_units_of(items, weight)
-            users, items = low_pass.beside(self.histories, users, items, weight)
-        return VectorScorer(users, items, part)
+    seed: int
+    hardware: Hardware
+    data: Interactions
+    held_out: Interactions | None = None  # to stop early by
+    callbacks: Sequence[Callback] = ()
+    checkpoint: Checkpoint | None = None
+    snapshots: Snapshots | None = None
 
 
-class Engine(Protocol):
-    """What makes a fit: :func:`fit_scorer`, or several processes; None where another has it."""
-
-    def __call__(
-        self,
-        method: Method,
-        settings: Settings,
-        seed: int,
-        hardware: Hardware,
-        data: Interactions,
-        held_out: Interactions | None,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: Checkpoint | None = None,
-        snapshots: Snapshots | None = None,
-    ) -> Fitted | None: ...
+Engine = Callable[[FitTask], Fitted | None]
+"""What makes a fit: :func:`fit_scorer`, or several processes; None where another has it."""
 
 
-def fit_scorer(
-    method: Method,
-    settings: Settings,
-    seed: int,
-    hardware: Hardware,
-    data: Interactions,
-    held_out: Interactions | None,
-    callbacks: Sequence[Callback] = (),
-    checkpoint: Checkpoint | None = None,
-    snapshots: Snapshots | None = None,
-    start: Callable[[Model], None] | None = None,
-) -> Fitted:
+def fit_scorer(task: FitTask, start: Callable[[Model], None] | None = None) -> Fitted:
     """A model of these interactions, trained; ``start`` says where from, if not from chance."""
+    method, settings, hardware, data = task.method, task.settings, task.hardware, task.data
     check_weightings(method, settings)
     check_candidates(settings)
     check_filter(method, settings)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(task.seed)
     model = MODELS[method.model](data, settings, generator).prepare(hardware)
     beside = Beside.of(data, settings, hardware.device)
     if method.risk is None:
@@ -137,17 +83,17 @@ def fit_scorer(
             data,
             settings.users_per_batch,
             settings.candidates,
-            seed,
+            task.seed,
             hardware.device,
             Weighting.of(data, settings, hardware.device),
             hard=_hard_candidates(data, settings, beside, hardware.device),
         ),
         settings,
         hardware,
-        None if held_out is None else _validator(data, held_out, beside, hardware.device),
-        callbacks,
-        checkpoint,
-        snapshots,
+        _validator(task, beside),
+        task.callbacks,
+        task.checkpoint,
+        task.snapshots,
     )
     with torch.no_grad():
         messages = model.messages()
@@ -204,11 +150,11 @@ def _scorer_as_made(model: Model, beside: Beside) -> VectorScorer:
     return replace(scorer, neighbours=SparsePart.of(beside.near, users.device))
 
 
-def _validator(
-    data: Interactions, held_out: Interactions, beside: Beside, device: torch.device
-) -> Validate:
-    """What the trainer calls to learn how well an iterate ranks the held-out items."""
-    validation = HeldOut(held_out, data, device)
+def _validator(task: FitTask, beside: Beside) -> Validate | None:
+    """What the trainer calls to learn how well an iterate ranks the held-out items, if any are."""
+    if task.held_out is None:
+        return None
+    validation = HeldOut(task.held_out, task.data, task.hardware.device)
 
     def ndcg(user_vectors: Tensor, item_vectors: Tensor) -> float:
         result = validation.evaluate(beside(user_vectors, item_vectors), VALIDATION_K)

@@ -20,7 +20,7 @@ from densirank.data.splitting import validation_split
 from densirank.data.vocabulary import Ids, Vocabulary, listed
 from densirank.errors import InputError
 from densirank.evaluation.metrics import Evaluation
-from densirank.fitting import Engine, Fitted, fit_scorer
+from densirank.fitting import Engine, FitTask, Fitted, fit_scorer
 from densirank.hardware import resolve_device
 from densirank.indexing.storing import save_index
 from densirank.methods import method_named
@@ -102,7 +102,7 @@ class Ranker(Probabilities, NewData, Searching):
         if valid is not None and not isinstance(valid, float):
             valid = as_interactions(valid)
         train_part, held_out = self._hold_out(data, valid, valid_split)
-        fitted = engine(
+        task = FitTask(
             self.method,
             self.settings,
             self.seed,
@@ -113,6 +113,7 @@ class Ranker(Probabilities, NewData, Searching):
             self._checkpoint(checkpoint, checkpoint_seconds, data, valid, valid_split),
             snapshots,
         )
+        fitted = engine(task)
         return self if fitted is None else self._keep(data.whole(), fitted)
 
     def _hold_out(

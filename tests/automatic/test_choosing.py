@@ -14,7 +14,7 @@ from densirank.automatic import Attempt, trials
 from densirank.automatic.watching import Nobody
 from densirank.data.splitting import validation_split
 from densirank.errors import InputError, TrainingError
-from densirank.fitting import fit_scorer
+from densirank.fitting import FitTask, Fitted, fit_scorer
 
 SetClock = Callable[[float], None]
 A_LOOK = 0.001
@@ -89,10 +89,10 @@ def test_without_any_time_everybody_gets_what_is_popular(
 def test_where_training_leads_nowhere_the_filter_is_chosen(
     log: Interactions, clock_by_looks: SetClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def diverging(*given: Any, **named: Any) -> Any:
-        if named.get("snapshots") is None:
+    def diverging(task: FitTask) -> Fitted:
+        if task.snapshots is None:
             raise TrainingError("the loss is no longer finite")
-        return fit_scorer(*given, **named)
+        return fit_scorer(task)
 
     monkeypatch.setattr(trials, "fit_scorer", diverging)
     clock_by_looks(A_LOOK)

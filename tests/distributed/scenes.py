@@ -1,8 +1,15 @@
-"""What several processes do in the tests: ``python scenes.py SCENE FOLDER``.
+"""What several processes do in the tests.
 
-Or ``python scenes.py run N WORDS``, where torchrun would say ``--nproc-per-node=N WORDS``. A script
-of its own, which loads everything once and forks as often as it needs processes: a test run has
-threads by then, which a fork would lose. No process lives longer than ``PATIENCE``.
+A script of its own, which loads everything once and forks as often as it needs processes: a test
+run has threads by then, which a fork would lose. It plays what it is asked for, a line of JSON each
+(see :class:`Wish`), and answers with the status of each, until nobody can ask any more:
+
+- ``scene NAME FOLDER``: one of the scenes below;
+- ``run N WORDS``: where torchrun would say ``--nproc-per-node=N WORDS``;
+- ``torchrun WORDS``: torchrun's own agent, whose processes are forked from it, not started anew;
+- ``python WORDS``: what the interpreter would do with the words, in one process.
+
+No process lives longer than ``PATIENCE``.
 """
 
 from __future__ import annotations
@@ -10,14 +17,15 @@ from __future__ import annotations
 import json
 import os
 import runpy
+import shutil
 import signal
 import socket
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,6 +34,8 @@ from unittest import mock
 import torch
 import torch._dynamo  # with Adam, and at once: every fork would load it
 import torch.distributed as dist
+from torch.distributed.launcher.api import elastic_launch
+from torch.distributed.run import config_from_args, parse_args
 
 import densirank.cli  # noqa: F401  (so is this)
 from densirank import Interactions, Ranker
@@ -40,9 +50,11 @@ from densirank.partition.reading import Partition
 from densirank.training.callbacks import Report
 
 PATIENCE = float(os.environ.get("DENSIRANK_TEST_PATIENCE", "120"))
+STOPPING = 40
+"""Seconds that torchrun may take to stop its processes, if need be with -9."""
 DATA = planted(150, 90, items_per_user=10, test_items_per_user=3, seed=5).train
 FEW = Interactions.from_pairs([1, 1, 2, 2, 3, 3], [1, 2, 2, 3, 3, 1])
-SETTINGS: dict[str, Any] = {"dim": 12, "iterations": 50, "users_per_batch": 64}
+SETTINGS: dict[str, Any] = {"dim": 12, "iterations": 12, "users_per_batch": 64}
 
 Work = Callable[[World], None]
 
@@ -51,14 +63,14 @@ def cases() -> Iterator[tuple[str, Interactions, float | None, str, dict[str, An
     """(name, data, validation, method, settings) of fits that any number of processes make."""
     yield "wd-mf-whitened", DATA, None, "wd-mf", {"optimiser": "whitened"}
     yield "wd-lgcn-adam", DATA, None, "wd-lgcn", {"optimiser": "adam"}
-    yield "wd-mf-adam", DATA, None, "wd-mf", {"optimiser": "adam", "iterations": 10}
-    yield "wd-lgcn-whitened", DATA, None, "wd-lgcn", {"optimiser": "whitened", "iterations": 10}
+    yield "wd-mf-adam", DATA, None, "wd-mf", {"optimiser": "adam", "iterations": 6}
+    yield "wd-lgcn-whitened", DATA, None, "wd-lgcn", {"optimiser": "whitened", "iterations": 6}
     yield "sampled", DATA, None, "pde-mf", {"candidates": 40, "iterations": 5}
     every_item = {"candidates": "all", "inference_layers": 2, "iterations": 5}
     yield "every-item", DATA, None, "mle-lgcn", every_item
     weights = {"user_exponent": 0.5, "base_exponent": 0.5, "candidate_correction": 0.5}
     yield "weighted", DATA, None, "wd-mf", {"iterations": 5, **weights}
-    stops = {"validate_every": 2, "patience": 2, "filter_weight": 0.3, "iterations": 12}
+    stops = {"validate_every": 2, "patience": 2, "filter_weight": 0.3}
     yield "validated", DATA, 0.2, "wd-lgcn", stops
     yield "few", FEW, None, "wd-lgcn", {"users_per_batch": 1, "iterations": 5}
 
@@ -100,7 +112,7 @@ def portions(folder: Path) -> None:
                 Partition, "whole", autospec=True, side_effect=None if world.first else only_first
             ) as whole:
                 whole.return_value = Partition.only(partition, range(partition.n_users))
-                ranker = Ranker(method, device="cpu", **(SETTINGS | {"iterations": 8}))
+                ranker = Ranker(method, device="cpu", **(SETTINGS | {"iterations": 5}))
                 ranker.fit(own, valid, engine=engine_of(world))
             if world.first:
                 ranker.save(folder / f"{name}-{world.size}")
@@ -167,7 +179,7 @@ def _check_routes(world: World) -> None:
 
 
 def resuming(folder: Path) -> None:
-    """A fit that four processes begin, two go on with and one ends; and half a checkpoint."""
+    """A fit that four processes begin, two go on with and one ends; and damaged checkpoints."""
 
     def until(iteration: int | None) -> Work:
         def stop(report: Report) -> None:
@@ -176,7 +188,7 @@ def resuming(folder: Path) -> None:
 
         def work(world: World) -> None:
             for optimiser in ("adam", "whitened"):
-                settings = SETTINGS | {"optimiser": optimiser, "validate_every": 5}
+                settings = SETTINGS | {"optimiser": optimiser, "validate_every": 4}
                 ranker = Ranker("wd-lgcn", device="cpu", **settings).fit(
                     DATA,
                     0.2,
@@ -193,9 +205,27 @@ def resuming(folder: Path) -> None:
 
         return work
 
-    assert together(4, until(20)) == [0] * 4
-    assert together(2, until(30)) == [0] * 2
+    assert together(4, until(4)) == [0] * 4
+    ended = {}
+    for name, damage in DAMAGES.items():
+        shutil.copytree(folder / "checkpoint-whitened", folder / name)
+        damage(folder / name / "1")
+        print(f"=== {name}", file=sys.stderr, flush=True)
+        ended[name] = together(2, partial(_fit, method="wd-lgcn", checkpoint=folder / name))
+    (folder / "ended.json").write_text(json.dumps(ended))
+    assert together(2, until(8)) == [0] * 2
     assert together(1, until(None)) == [0]
+
+
+def _first_shard(checkpoint: Path) -> Path:
+    return min(checkpoint.glob("*.safetensors"))
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "metadata": lambda folder: (folder / checkpoint.METADATA).write_text("{"),
+    "half a file": lambda folder: _first_shard(folder).write_bytes(b"half of it"),
+    "a file too few": lambda folder: _first_shard(folder).unlink(),
+}
 
 
 def failures(folder: Path) -> None:
@@ -237,8 +267,8 @@ def _start_again(late: int | None, rank: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _fit(world: World, data: Interactions = DATA, method: str = "wd-mf") -> None:
-    Ranker(method, device="cpu", **SETTINGS).fit(data, engine=engine_of(world))
+def _fit(world: World, data: Interactions = DATA, method: str = "wd-mf", **options: Any) -> None:
+    Ranker(method, device="cpu", **SETTINGS).fit(data, engine=engine_of(world), **options)
 
 
 def _other_data(world: World) -> None:
@@ -361,36 +391,84 @@ def _forked(environment: dict[str, str], act: Callable[[], None]) -> int:
         os._exit(status)
 
 
-def _status_of(child: int, deadline: float) -> int | None:
-    """How a process ended; one that outlives the deadline is killed."""
+def _status_of(child: int, deadline: float, warning: signal.Signals | None = None) -> int | None:
+    """How a process ended; one that outlives the deadline is killed, after a warning if any."""
     while time.monotonic() < deadline:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             return os.waitstatus_to_exitcode(status)
         time.sleep(0.01)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
+    if warning is not None:
+        os.kill(child, warning)
+        _status_of(child, time.monotonic() + STOPPING)
+    else:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
     return None
 
 
 def run(n: int, words: list[str]) -> None:
     """Be torchrun, but for what it takes to load everything in each process."""
+    sys.exit(max(map(abs, apart(n, lambda rank: as_python(words)))))
 
-    def act(rank: int) -> None:
-        sys.argv = words
-        if words[0] == "-m":
-            sys.argv = words[1:]
-            runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+
+def torchrun(words: list[str]) -> None:
+    """What torchrun does with its words; only how its processes begin is another."""
+    given = parse_args(words)  # type: ignore[no-untyped-call]
+    config, _, _ = config_from_args(given)
+    config.start_method = "fork"
+    elastic_launch(config, as_python)([given.training_script, *given.training_script_args])
+
+
+def as_python(words: list[str]) -> None:
+    """Do what the interpreter would with these words."""
+    sys.argv = words
+    if words[0] == "-m":
+        sys.argv = words[1:]
+        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+    else:
+        runpy.run_path(words[0], run_name="__main__")
+
+
+SCENES = {scene.__name__: scene for scene in (equality, portions, meeting, resuming, failures)}
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What to play, and where to leave what is printed."""
+
+    words: list[str]
+    environment: dict[str, str]
+    stdout: str
+    stderr: str
+    seconds: float
+
+    def play(self) -> None:
+        """In a process, and a group of processes, of its own."""
+        os.setsid()
+        for number, path in enumerate((os.devnull, self.stdout, self.stderr)):
+            os.dup2(os.open(path, os.O_CREAT | (os.O_WRONLY if number else os.O_RDONLY)), number)
+        kind, *words = self.words
+        if kind == "scene":
+            SCENES[words[0]](Path(words[1]))
+        elif kind == "run":
+            run(int(words[0]), words[1:])
+        elif kind == "torchrun":
+            torchrun(words)
         else:
-            runpy.run_path(words[0], run_name="__main__")
+            as_python(words)
 
-    sys.exit(max(map(abs, apart(n, act))))
+    def fulfil(self) -> int | None:
+        """Its exit status; None if it took too long, and was stopped with all that it started."""
+        child = _forked(self.environment, self.play)
+        status = _status_of(child, time.monotonic() + self.seconds, signal.SIGTERM)
+        with suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)
+        return status
 
 
 if __name__ == "__main__":
-    name, where, *words = sys.argv[1:]
-    if name == "run":
-        run(int(where), words)
-    else:
-        scenes = (equality, portions, meeting, resuming, failures)
-        {scene.__name__: scene for scene in scenes}[name](Path(where))
+    print("ready", flush=True)
+    for line in sys.stdin:
+        print(json.dumps(Wish(**json.loads(line)).fulfil()), flush=True)
+    os._exit(0)  # taking all that was loaded down takes a second

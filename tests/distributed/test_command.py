@@ -17,7 +17,7 @@ from densirank.distributed.group import World
 from densirank.errors import InputError
 from densirank.storage import CHECKPOINT, MANIFEST, SPLIT_CHECKPOINT, TRAINING_LOG
 
-ITERATIONS = 40
+ITERATIONS = 20
 KILLED = Path(__file__).with_name("killed.py")
 
 
@@ -32,12 +32,13 @@ def _log(folder: Path) -> Path:
 def test_a_killed_process_costs_no_more_than_the_steps_since_the_last_checkpoint(
     tmp_path: Path, torchrun: Callable[..., Any]
 ) -> None:
-    """Killed while it wrote the checkpoint after 16 steps, it goes on from the one after 15."""
+    """Killed while it wrote the checkpoint after 12 steps, it goes on from the one after 11."""
     train, out = _log(tmp_path), tmp_path / "model"
     words = ["fit", train, "--out", out, "--method", "wd-mf", "--device", "cpu"]
     words += ["--checkpoint-every", 0, "--set", f"iterations={ITERATIONS}", "--set", "dim=8"]
     words += ["--set", "users_per_batch=30"]
-    done = torchrun("--standalone", "--nproc-per-node=2", "--max-restarts=1", KILLED, *words)
+    meeting = ("--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "--max-restarts=1")
+    done = torchrun("--nproc-per-node=2", *meeting, KILLED, *words)
     assert done.status == 0, done.stderr
     assert "failed (exitcode: -9) local_rank: 1" in done.stderr
     assert done.stderr.count("error:") == 1
@@ -52,7 +53,7 @@ def test_a_killed_process_costs_no_more_than_the_steps_since_the_last_checkpoint
     ):
         assert float((mine - theirs).norm() / theirs.norm()) < 1e-5
     lines = (out / TRAINING_LOG).read_text().splitlines()
-    assert [json.loads(line)["iteration"] for line in lines] == [10, 20, 30, 40]
+    assert [json.loads(line)["iteration"] for line in lines] == [10, 20]
     assert not (out / SPLIT_CHECKPOINT).exists()
 
 

@@ -45,7 +45,7 @@ def test_a_fit_of_portions_recommends_what_a_fit_of_the_whole_does(
     folder = Path(scene("portions").folder)
     together = load(folder / f"{name}-{processes}", "cpu")
     whole = Partition.open(folder / name).whole()
-    alone = Ranker(METHOD[name], device="cpu", dim=12, iterations=8, users_per_batch=64)
+    alone = Ranker(METHOD[name], device="cpu", dim=12, iterations=5, users_per_batch=64)
     alone.fit(whole, VALID[name])
     assert together.interactions_.fingerprint == whole.fingerprint
     assert np.array_equal(together.items_.counts, alone.items_.counts)

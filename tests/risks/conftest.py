@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, Protocol
 
 import numpy as np
 import pytest
@@ -59,6 +60,54 @@ def random_batch(
         return users, items, owned, positives_of(owned, n_candidates, seed)
 
     return batch
+
+
+class Case(Protocol):
+    """What a batch may look like; a test file adds what its vectors are."""
+
+    @property
+    def n_users(self) -> int: ...
+    @property
+    def n_candidates(self) -> int: ...
+    @property
+    def n_outside(self) -> int: ...  # items behind the candidates
+    @property
+    def owned_share(self) -> float: ...
+    @property
+    def owned_by_first(self) -> int: ...  # so many candidates, the first ones
+    @property
+    def general(self) -> bool: ...  # with weights and a base density
+    @property
+    def seed(self) -> int: ...
+
+
+@pytest.fixture(scope="session")
+def positives_in(positives_of: Callable[..., Positives]) -> Callable[[Case], Positives]:
+    """The positives of a case, drawn from its seed."""
+
+    def positives(case: Case) -> Positives:
+        random = np.random.default_rng(case.seed)
+        n_items = case.n_candidates + case.n_outside
+        owned = random.random((case.n_users, n_items)) < case.owned_share
+        owned[np.arange(case.n_users), random.integers(n_items, size=case.n_users)] = True
+        owned[0, : case.owned_by_first] = True
+        plain = positives_of(owned, case.n_candidates)
+        return _in_general(plain, n_items, random) if case.general else plain
+
+    return positives
+
+
+def _in_general(positives: Positives, n_items: int, random: np.random.Generator) -> Positives:
+    """With weights of the positives and of the users, and with a base density."""
+    raw = torch.from_numpy(random.random(len(positives.columns)) + 0.1)
+    sums = torch.zeros(len(positives), dtype=raw.dtype)
+    sums.index_add_(0, positives.row_of_entry, raw)
+    return replace(
+        positives,
+        weights=raw / sums[positives.row_of_entry],
+        user_weights=torch.from_numpy(random.exponential(size=len(positives)) + 0.1),
+        log_base=torch.from_numpy(random.normal(scale=2, size=n_items)),
+    )
 
 
 class LargestTensor(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -6,29 +6,26 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from scipy import sparse
 from torch import Tensor
 
-import densirank
-from densirank.csr import Rows
-from densirank.risks import Positives, Risk, density, fused
+from densirank.risks import Positives, Risk, density, fused, tiles
 
 PAIRS = {
     "pde": (fused.pde_risk, density.pde_risk),
     "wd": (fused.wd_risk, density.wd_risk),
     "mle": (fused.mle_risk, density.mle_risk),
 }
+PositivesIn = Callable[["Case"], Positives]
 both = pytest.mark.parametrize(("fast", "reference"), PAIRS.values(), ids=PAIRS.keys())
 
 
 @dataclass(frozen=True)
 class Case:
-    """What a batch may look like, and into how many users a block is cut."""
+    """What a batch may look like, and how its scores are cut into blocks and tiles."""
 
     n_users: int
     n_candidates: int
@@ -36,10 +33,15 @@ class Case:
     dim: int = 3
     norm: float = 1.0  # of the longest vectors
     users_per_block: int = 100
+    items_per_tile: int = 1000
     saturated: bool = False  # the first user has had every candidate
     owned_share: float = 0.4
     general: bool = False  # with weights and a base density
     seed: int = 0
+
+    @property
+    def owned_by_first(self) -> int:
+        return self.n_candidates if self.saturated else 0
 
     def vectors(self, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
         generator = torch.Generator().manual_seed(self.seed)
@@ -50,35 +52,14 @@ class Case:
             tables.append(table.to(dtype).requires_grad_())
         return tables[0], tables[1]
 
-    def positives(self) -> Positives:
-        random = np.random.default_rng(self.seed)
-        owned = random.random((self.n_users, self.n_candidates + self.n_outside)) < self.owned_share
-        owned[np.arange(self.n_users), random.integers(owned.shape[1], size=self.n_users)] = True
-        if self.saturated:
-            owned[0, : self.n_candidates] = True
-        rows = Rows.of(densirank.read(sparse.csr_array(owned)), torch.device("cpu"))
-        positives = Positives(rows.indptr, rows.columns, self.n_candidates)
-        return self._in_general(positives, random) if self.general else positives
-
-    def _in_general(self, positives: Positives, random: np.random.Generator) -> Positives:
-        """With weights of the positives and of the users, and with a base density."""
-        raw = torch.from_numpy(random.random(len(positives.columns)) + 0.1)
-        sums = torch.zeros(len(positives), dtype=raw.dtype)
-        sums.index_add_(0, positives.row_of_entry, raw)
-        return replace(
-            positives,
-            weights=raw / sums[positives.row_of_entry],
-            user_weights=torch.from_numpy(random.exponential(size=self.n_users) + 0.1),
-            log_base=torch.from_numpy(
-                random.normal(scale=2, size=self.n_candidates + self.n_outside)
-            ),
-        )
-
     @contextmanager
     def cut_into_blocks(self, dtype: torch.dtype = torch.float64) -> Iterator[None]:
         with pytest.MonkeyPatch.context() as patch:
             bytes_per_user = self.n_candidates * dtype.itemsize
-            patch.setitem(fused.BLOCK_BYTES, "cpu", self.users_per_block * bytes_per_user)
+            patch.setitem(tiles.BLOCK_BYTES, "cpu", self.users_per_block * bytes_per_user)
+            rows = min(self.users_per_block, self.n_users)
+            patch.setattr(tiles, "TILE_BYTES", self.items_per_tile * rows * dtype.itemsize)
+            patch.setattr(tiles, "WHOLE_LINES", 1)
             yield
 
 
@@ -90,6 +71,7 @@ cases = st.builds(
     dim=st.integers(1, 4),
     norm=st.sampled_from([0.1, 1.0, 7.0, 8.0, 50.0]),  # 7² is below SAFE_SCORE, 8² above
     users_per_block=st.integers(1, 8),
+    items_per_tile=st.integers(1, 9),
     saturated=st.booleans(),
     general=st.booleans(),
     seed=st.integers(0, 2**32 - 1),
@@ -107,14 +89,15 @@ def _value_and_gradients(
 @settings(deadline=None, max_examples=80)
 @given(cases, st.sampled_from([1.0, 2.0, -0.3]))
 @example(Case(n_users=1, n_candidates=1), 1.0)
-@example(Case(n_users=7, n_candidates=5, users_per_block=3), 1.0)  # a ragged last block
+@example(Case(7, 5, users_per_block=3, items_per_tile=2), 1.0)  # a ragged last block, and tile
+@example(Case(5, 6, users_per_block=2, items_per_tile=1, saturated=True, general=True), 1.0)
 @example(Case(n_users=7, n_candidates=5, norm=50, users_per_block=2, saturated=True), 2.0)
 @example(Case(n_users=4, n_candidates=2, n_outside=3, saturated=True), 1.0)
 @example(Case(n_users=1, n_candidates=3, norm=50, saturated=True), 1.0)  # nobody unobserved at all
 def test_one_pass_equals_the_reference_in_value_and_gradients(
-    fast: Risk, reference: Risk, case: Case, factor: float
+    fast: Risk, reference: Risk, positives_in: PositivesIn, case: Case, factor: float
 ) -> None:
-    vectors, positives = case.vectors(), case.positives()
+    vectors, positives = case.vectors(), positives_in(case)
     expected = _value_and_gradients(reference, vectors, positives, factor)
     with case.cut_into_blocks():
         actual = _value_and_gradients(fast, vectors, positives, factor)
@@ -124,12 +107,13 @@ def test_one_pass_equals_the_reference_in_value_and_gradients(
 @both
 @pytest.mark.parametrize("norm", [1.0, 4.5, 20.0])
 def test_single_precision_gradients_are_within_1e_4(
-    fast: Risk, reference: Risk, norm: float
+    fast: Risk, reference: Risk, norm: float, positives_in: PositivesIn
 ) -> None:
     case = Case(60, 400, n_outside=20, dim=64, norm=norm, users_per_block=16, owned_share=0.05)
-    _, *expected = _value_and_gradients(reference, case.vectors(), case.positives())
+    case = replace(case, items_per_tile=70)
+    _, *expected = _value_and_gradients(reference, case.vectors(), positives_in(case))
     with case.cut_into_blocks(torch.float32):
-        _, *actual = _value_and_gradients(fast, case.vectors(torch.float32), case.positives())
+        _, *actual = _value_and_gradients(fast, case.vectors(torch.float32), positives_in(case))
     for one, other in zip(actual, expected, strict=True):
         assert (one.double() - other).norm() < 1e-4 * other.norm()
 
@@ -137,8 +121,10 @@ def test_single_precision_gradients_are_within_1e_4(
 @both
 @settings(deadline=None, max_examples=40)
 @given(cases.filter(lambda case: case.norm <= 8))
-def test_single_precision_differs_by_rounding_only(fast: Risk, reference: Risk, case: Case) -> None:
-    positives = case.positives()
+def test_single_precision_differs_by_rounding_only(
+    fast: Risk, reference: Risk, positives_in: PositivesIn, case: Case
+) -> None:
+    positives = positives_in(case)
     expected = _value_and_gradients(reference, case.vectors(), positives)
     with case.cut_into_blocks(torch.float32):
         actual = _value_and_gradients(fast, case.vectors(torch.float32), positives)
@@ -154,10 +140,10 @@ def test_single_precision_differs_by_rounding_only(fast: Risk, reference: Risk, 
 @pytest.mark.parametrize("saturated", [False, True])
 @pytest.mark.parametrize("norm", [1.0, 8.0])
 def test_finite_differences_agree_with_the_gradient(
-    fast: Risk, reference: Risk, norm: float, saturated: bool
+    fast: Risk, reference: Risk, norm: float, saturated: bool, positives_in: PositivesIn
 ) -> None:
     case = Case(5, 6, n_outside=2, dim=2, norm=norm, users_per_block=2, saturated=saturated)
-    positives = case.positives()
+    positives = positives_in(case)
     with case.cut_into_blocks():
         assert torch.autograd.gradcheck(lambda u, i: fast(u, i, positives), case.vectors())
 
@@ -181,9 +167,11 @@ def test_no_score_is_too_high_or_too_low_for_the_exponential(
         torch.testing.assert_close(one.double(), other, rtol=digits, atol=digits * score)
 
 
-def test_a_user_who_has_had_every_candidate_adds_only_the_positive_term() -> None:
+def test_a_user_who_has_had_every_candidate_adds_only_the_positive_term(
+    positives_in: PositivesIn,
+) -> None:
     case = Case(n_users=1, n_candidates=4, n_outside=1, saturated=True)
-    (user, items), positives = case.vectors(), case.positives()
+    (user, items), positives = case.vectors(), positives_in(case)
     mean_positive = items[positives.columns].mean(dim=0)
     value, user_gradient, _ = _value_and_gradients(fused.wd_risk, (user, items), positives)
     torch.testing.assert_close(value, -(user[0] @ mean_positive).detach())
@@ -192,10 +180,10 @@ def test_a_user_who_has_had_every_candidate_adds_only_the_positive_term() -> Non
 
 @both
 def test_memory_is_bounded_by_the_block_and_not_by_users_times_candidates(
-    fast: Risk, reference: Risk, largest_tensor: Callable[[], Any]
+    fast: Risk, reference: Risk, largest_tensor: Callable[[], Any], positives_in: PositivesIn
 ) -> None:
-    case = Case(n_users=60, n_candidates=200, dim=4, users_per_block=7, owned_share=0.02)
-    vectors, positives = case.vectors(), case.positives()
+    case = Case(60, 200, dim=4, users_per_block=7, items_per_tile=30, owned_share=0.02)
+    vectors, positives = case.vectors(), positives_in(case)
     with case.cut_into_blocks(), largest_tensor() as used_by_one_pass:
         _value_and_gradients(fast, vectors, positives)
     with largest_tensor() as used_by_reference:
@@ -211,12 +199,17 @@ def test_memory_is_bounded_by_the_block_and_not_by_users_times_candidates(
 @pytest.mark.parametrize("norm", [1.0, 50.0])
 @pytest.mark.parametrize("saturated", [False, True])
 def test_one_pass_on_a_gpu_equals_the_reference(
-    fast: Risk, reference: Risk, norm: float, saturated: bool, monkeypatch: pytest.MonkeyPatch
+    fast: Risk,
+    reference: Risk,
+    norm: float,
+    saturated: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    positives_in: PositivesIn,
 ) -> None:
     case = Case(n_users=50, n_candidates=70, n_outside=9, dim=8, norm=norm, saturated=saturated)
-    positives = case.positives()
+    positives = positives_in(case)
     expected = _value_and_gradients(reference, case.vectors(), positives, 2.0)
-    monkeypatch.setitem(fused.BLOCK_BYTES, "cuda", 16 * 70 * 8)
+    monkeypatch.setitem(tiles.BLOCK_BYTES, "cuda", 16 * 70 * 8)
     user_vectors, item_vectors = (
         table.detach().cuda().requires_grad_() for table in case.vectors()
     )
@@ -228,11 +221,12 @@ def test_one_pass_on_a_gpu_equals_the_reference(
 
 @both
 def test_a_workspace_changes_nothing_whatever_it_was_used_for_before(
-    fast: Callable[..., Tensor], reference: Risk
+    fast: Callable[..., Tensor], reference: Risk, positives_in: PositivesIn
 ) -> None:
-    workspace = fused.Workspace()
-    for case in (Case(9, 40, users_per_block=4), Case(3, 7), Case(12, 60), Case(9, 40)):
-        vectors, positives = case.vectors(), case.positives()
+    workspace = tiles.Workspace()
+    cut = Case(9, 40, users_per_block=4, items_per_tile=9)
+    for case in (cut, Case(3, 7), Case(12, 60), Case(9, 40)):
+        vectors, positives = case.vectors(), positives_in(case)
         with case.cut_into_blocks():
             kept = _value_and_gradients(partial(fast, workspace=workspace), vectors, positives)
         for actual, expected in zip(
@@ -247,7 +241,7 @@ def test_each_users_own_risk_and_slope_are_those_of_the_dense_risk(
 ) -> None:
     users, items, _, positives = random_batch(seed=6, n_outside=2)
     own, slopes = fused.of_each_user(
-        name, users.detach(), items.detach(), positives, fused.Workspace()
+        name, users.detach(), items.detach(), positives, tiles.Workspace()
     )
     for user in range(len(users)):
         alone = users[user : user + 1]

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import sparse
 from torch import Tensor
 
-import densirank
-from densirank.csr import Rows
 from densirank.risks import Positives, Risk, density, tensor_cores
 
 # A score that WD replaces may be too high for the exponential; the interpreter then warns.
@@ -29,6 +26,7 @@ PAIRS = {
     "wd": (tensor_cores.wd_risk, density.wd_risk),
     "mle": (tensor_cores.mle_risk, density.mle_risk),
 }
+PositivesIn = Callable[["Case"], Positives]
 both = pytest.mark.parametrize(("fast", "reference"), PAIRS.values(), ids=PAIRS.keys())
 
 
@@ -60,29 +58,6 @@ class Case:
         users *= self.user_norm / users.norm(dim=1).max()
         items *= self.item_norm / items.norm(dim=1).max()
         return users.double(), items.double()
-
-    def positives(self) -> Positives:
-        random = np.random.default_rng(self.seed)
-        owned = random.random((self.n_users, self.n_candidates + self.n_outside)) < self.owned_share
-        owned[np.arange(self.n_users), random.integers(owned.shape[1], size=self.n_users)] = True
-        owned[0, : self.owned_by_first] = True
-        rows = Rows.of(densirank.read(sparse.csr_array(owned)), torch.device("cpu"))
-        positives = Positives(rows.indptr, rows.columns, self.n_candidates)
-        return self._in_general(positives, random) if self.general else positives
-
-    def _in_general(self, positives: Positives, random: np.random.Generator) -> Positives:
-        """With weights of the positives and of the users, and with a base density."""
-        raw = torch.from_numpy(random.random(len(positives.columns)) + 0.1)
-        sums = torch.zeros(len(positives), dtype=raw.dtype)
-        sums.index_add_(0, positives.row_of_entry, raw)
-        return replace(
-            positives,
-            weights=raw / sums[positives.row_of_entry],
-            user_weights=torch.from_numpy(random.exponential(size=self.n_users) + 0.1),
-            log_base=torch.from_numpy(
-                random.normal(scale=2, size=self.n_candidates + self.n_outside)
-            ),
-        )
 
 
 CASES = {
@@ -156,18 +131,20 @@ def _assert_close(
 @both
 @every_case
 def test_kernels_equal_the_reference_in_value_and_gradients(
-    fast: Risk, reference: Risk, case: Case
+    fast: Risk, reference: Risk, positives_in: PositivesIn, case: Case
 ) -> None:
-    vectors, positives = case.vectors(), case.positives()
+    vectors, positives = case.vectors(), positives_in(case)
     _assert_close(
         _by_kernels(fast, vectors, positives), _value_and_gradients(reference, vectors, positives)
     )
 
 
 @both
-def test_rounding_the_vectors_costs_less_than_a_percent(fast: Risk, reference: Risk) -> None:
+def test_rounding_the_vectors_costs_less_than_a_percent(
+    fast: Risk, reference: Risk, positives_in: PositivesIn
+) -> None:
     case = Case(4, 90, n_outside=5, dim=16, user_norm=4.5, item_norm=4.5)
-    vectors, positives = case.finer_vectors(), case.positives()
+    vectors, positives = case.finer_vectors(), positives_in(case)
     _assert_close(
         _by_kernels(fast, vectors, positives),
         _value_and_gradients(reference, vectors, positives),
@@ -193,11 +170,11 @@ small_cases = st.builds(
 @settings(deadline=None, max_examples=20)
 @given(st.sampled_from(list(PAIRS.values())), small_cases, st.sampled_from([1.0, 2.0, -0.3]))
 def test_kernels_are_off_by_a_share_of_the_parts_that_are_added_up(
-    pair: tuple[Risk, Risk], case: Case, factor: float
+    positives_in: PositivesIn, pair: tuple[Risk, Risk], case: Case, factor: float
 ) -> None:
     """Unlike the sums, whose terms may cancel, the terms of a gradient have a size to go by."""
     fast, reference = pair
-    vectors, positives = case.vectors(), case.positives()
+    vectors, positives = case.vectors(), positives_in(case)
     actual = _by_kernels(fast, vectors, positives, factor)
     expected = _value_and_gradients(reference, vectors, positives, factor)
     score = case.user_norm * case.item_norm
@@ -206,10 +183,10 @@ def test_kernels_are_off_by_a_share_of_the_parts_that_are_added_up(
         assert float((one - other).norm()) <= 2e-3 * size
 
 
-def test_own_positives_leave_no_trace_in_the_density_of_wd() -> None:
+def test_own_positives_leave_no_trace_in_the_density_of_wd(positives_in: PositivesIn) -> None:
     """Not a small one: what the others get is the same to the last bit, whatever a positive is."""
     case = Case(3, 130, n_outside=1)
-    (users, items), positives = case.vectors(), _everybody_has(case.positives(), [0, 70])
+    (users, items), positives = case.vectors(), _everybody_has(positives_in(case), [0, 70])
     expected, others = None, torch.arange(len(items)) != 0
     for first in (items[0], torch.full_like(items[0], 60.0), torch.full_like(items[0], -6e4)):
         changed = torch.where(others[:, None], items, first)
@@ -252,9 +229,11 @@ def test_many_own_positives_of_one_direction_do_not_overflow(
     torch.testing.assert_close(of_items, shares, rtol=2e-3, atol=0)
 
 
-def test_a_user_who_has_had_every_candidate_adds_only_the_positive_term() -> None:
+def test_a_user_who_has_had_every_candidate_adds_only_the_positive_term(
+    positives_in: PositivesIn,
+) -> None:
     case = Case(1, 70, n_outside=2, owned_by_first=70)
-    (users, items), positives = case.vectors(), case.positives()
+    (users, items), positives = case.vectors(), positives_in(case)
     value, of_users, of_items = _by_kernels(tensor_cores.wd_risk, (users, items), positives)
     means = _mean_positives(items, positives)
     torch.testing.assert_close(value, -(users * means).sum(), rtol=1e-5, atol=1e-5)
@@ -268,10 +247,10 @@ def test_a_user_who_has_had_every_candidate_adds_only_the_positive_term() -> Non
 @pytest.mark.parametrize("general", [False, True])
 @pytest.mark.parametrize("n_unused", [1, 600])
 def test_what_pads_a_batch_changes_nothing_and_gets_no_gradient(
-    fast: Risk, reference: Risk, n_unused: int, general: bool
+    fast: Risk, reference: Risk, n_unused: int, general: bool, positives_in: PositivesIn
 ) -> None:
     case = Case(2, 70, n_outside=4, general=general)
-    (users, items), positives = case.vectors(), case.positives()
+    (users, items), positives = case.vectors(), positives_in(case)
     padded_items = torch.cat([items, torch.full((n_unused, case.dim), 50.0, dtype=items.dtype)])
     padded = replace(
         positives,

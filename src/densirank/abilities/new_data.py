@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from densirank import frames
 from densirank.abilities.fitted import FittedRanker, as_interactions, check_k
-from densirank.fitting import fit_scorer
+from densirank.fitting import FitTask, fit_scorer
 from densirank.new_data.explaining import contributions
 from densirank.new_data.folding import fold_in, without_users
 from densirank.new_data.histories import Histories
@@ -52,16 +52,16 @@ class NewData(FittedRanker):
         """
         data = merged(self.interactions_, as_interactions(interactions))
         updated = copy(self)
-        fitted = fit_scorer(
+        task = FitTask(
             self.method,
             update_settings(self.method, self.settings, iterations),
             self.seed,
             self._hardware(),
             data,
-            held_out=None,
             callbacks=callbacks,
-            start=continued(self._trained(), self.interactions_, data),
         )
+        start = continued(self._trained(), self.interactions_, data)
+        fitted = fit_scorer(task, start)
         return updated._keep(data, fitted)
 
     def explain(self, user: int | str, item: int | str, k: int = 5) -> pl.DataFrame:

@@ -22,7 +22,7 @@ from densirank.automatic.starting import largest_dim, space_for, start_for
 from densirank.automatic.watching import Watcher
 from densirank.data.interactions import Interactions
 from densirank.errors import TrainingError
-from densirank.fitting import Fitted, fit_scorer
+from densirank.fitting import FitTask, Fitted, fit_scorer
 from densirank.hardware import Hardware, resolve_hardware
 from densirank.methods import METHODS
 from densirank.ranking.scores import VectorScorer
@@ -211,16 +211,16 @@ class Trials:
             if self._clock.left < must_be_left:
                 raise OutOfTime
 
-        return fit_scorer(
+        task = FitTask(
             METHOD,
             settings,
             self._seed,
             self._hardware(settings.dim),
             self._judge.train,
-            None,
-            [self._watcher.report, in_time] if snapshots is None else [],
+            callbacks=[self._watcher.report, in_time] if snapshots is None else [],
             snapshots=snapshots,
         )
+        return fit_scorer(task)
 
     def _measured(self, start: dict[str, Any], size: Size) -> Cost:
         """By three steps, the first of which makes what is made once a fit."""

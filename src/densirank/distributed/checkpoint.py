@@ -16,7 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.hf_storage import (
     HuggingFaceStorageReader,
     HuggingFaceStorageWriter,
@@ -34,6 +36,9 @@ from densirank.training.checkpoint import Checkpoint
 
 WRITING = ".writing"
 METADATA = "metadata.json"
+
+UNREADABLE = (OSError, ValueError, KeyError, SafetensorError, CheckpointException)
+"""What reading files that are missing, damaged or somebody else's raises."""
 
 
 class SplitCheckpoint(Checkpoint):
@@ -85,7 +90,7 @@ class SplitCheckpoint(Checkpoint):
             metadata = json.loads((folder / METADATA).read_text(encoding="utf-8"))
             stored = HuggingFaceStorageReader(str(folder)).read_metadata().state_dict_metadata
             rows = {
-                name: self._as_part(name, _room_for(about, self._world))
+                name: self._as_part(name, self._room_for(name, about))
                 for name, about in stored.items()
                 if isinstance(about, TensorStorageMetadata)
             }
@@ -99,7 +104,7 @@ class SplitCheckpoint(Checkpoint):
         """
         if rows.dim() == 0:
             return rows
-        whole = self._n_rows.get(name) or self._n_rows[name.rpartition(".")[0]]
+        whole = self._rows_of(name)
         return DTensor.from_local(
             rows,
             self._mesh,
@@ -109,17 +114,25 @@ class SplitCheckpoint(Checkpoint):
             stride=rows.stride(),
         )
 
+    def _room_for(self, name: str, about: TensorStorageMetadata) -> Tensor:
+        """Memory for this process's rows of a stored table, or for a number."""
+        shape = list(about.size)
+        if shape:
+            whole, stored = self._rows_of(name), sum(chunk.sizes[0] for chunk in about.chunks)
+            if stored != whole:
+                raise ValueError(f"it has {stored} of the {whole} rows of {name}")
+            shape[0] = len(self._world.own(whole))
+        return torch.empty(shape, dtype=about.properties.dtype)
+
+    def _rows_of(self, name: str) -> int:
+        """How many rows a table has that is stored under a name; a moment's has its table's."""
+        return self._n_rows.get(name) or self._n_rows[name.rpartition(".")[0]]
+
     def _numbers(self) -> list[int]:
         """Of the complete checkpoints there are."""
         if not self.path.is_dir():
             return []
         return [int(entry.name) for entry in self.path.iterdir() if entry.name.isdigit()]
-
-
-def _room_for(about: TensorStorageMetadata, world: World) -> Tensor:
-    """Memory for this process's rows of a stored table, or for a number."""
-    shape = [len(world.own(about.size[0])), *about.size[1:]] if about.size else []
-    return torch.empty(shape, dtype=about.properties.dtype)
 
 
 def _local(rows: Tensor) -> Tensor:
@@ -137,7 +150,7 @@ def _on_disk(path: Path) -> None:
 def _readable(folder: Path) -> Iterator[None]:
     try:
         yield
-    except Exception as error:
+    except UNREADABLE as error:
         raise StorageError(
             f"{folder} cannot be read as a checkpoint ({str(error).strip().partition(chr(10))[0]});"
             f" remove {folder.parent} to start anew"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -18,7 +17,7 @@ from densirank.distributed.shares import Share
 from densirank.distributed.validation import validator
 from densirank.errors import InputError
 from densirank.fitting import (
-    Beside,
+    FitTask,
     Fitted,
     check_weightings,
     training_record,
@@ -26,30 +25,18 @@ from densirank.fitting import (
 from densirank.hardware import Hardware
 from densirank.methods import METHODS, Method
 from densirank.new_data.folding import ItemSide
+from densirank.ranking.beside import Beside
 from densirank.risks import risk_for
 from densirank.risks.fused import FORMS
-from densirank.settings import Settings
-from densirank.training.callbacks import Callback, Snapshots
-from densirank.training.checkpoint import Checkpoint
 from densirank.training.trainer import train
 
 
-def fit_together(
-    world: World,
-    method: Method,
-    settings: Settings,
-    seed: int,
-    hardware: Hardware,
-    data: Interactions,
-    held_out: Interactions | None,
-    callbacks: Sequence[Callback] = (),
-    checkpoint: Checkpoint | None = None,
-    snapshots: Snapshots | None = None,
-) -> Fitted | None:
+def fit_together(world: World, task: FitTask) -> Fitted | None:
     """The fit that one process would make; the first process gets it, all others None.
 
     Every process has the same data and takes its share of them, or has read its portion alone.
     """
+    method, settings, data, checkpoint = task.method, task.settings, task.data, task.checkpoint
     _check_method(method)
     refuse_filters(data, settings)
     if settings.hard_candidates:
@@ -58,8 +45,8 @@ def fit_together(
     require_same(world, data, {} if checkpoint is None else checkpoint.run)
     on_device = Hardware(world.device)  # in single precision: what has no split kernels
     share = Share.of(world, data)
-    batches = SplitBatchSampler(world, share, settings, seed)
-    generator = torch.Generator().manual_seed(seed)
+    batches = SplitBatchSampler(world, share, settings, task.seed)
+    generator = torch.Generator().manual_seed(task.seed)
     model = SPLIT[method.model](world, share, settings, generator, batches.size).prepare(on_device)
     beside = Beside.of(data, settings, world.device)
     outcome = train(
@@ -68,10 +55,10 @@ def fit_together(
         batches,
         settings,
         on_device,
-        None if held_out is None else validator(world, share, held_out, beside),
-        callbacks if world.first else (),
+        validator(world, share, task.held_out, beside),
+        task.callbacks if world.first else (),
         None if checkpoint is None else SplitCheckpoint(world, checkpoint, model),
-        snapshots,
+        task.snapshots,
         world,
     )
     users, items = world.collected(outcome.user_vectors), world.collected(outcome.item_vectors)

@@ -35,15 +35,17 @@ class Route:
 
     def fetch(self, own_rows: Tensor) -> Tensor:
         """The wanted rows, (wanted, dim), of a table of which every process has its own."""
-        came = self._world.exchange(own_rows[self._asked_for], self._to_each, self._from_each)
+        asked_for = own_rows.index_select(0, self._asked_for)
+        came = self._world.exchange(asked_for, self._to_each, self._from_each)
         return torch.empty_like(came).index_copy_(0, self._order, came)
 
     def bring_back(self, rows: Tensor) -> Tensor:
         """To every own row the sum of what all processes have for it, always in the same order."""
-        came = self._world.exchange(rows[self._order], self._from_each, self._to_each)
+        ordered = rows.index_select(0, self._order)
+        came = self._world.exchange(ordered, self._from_each, self._to_each)
         own_rows = came.new_zeros(self._n_own, came.shape[1])
         for start, stop in pairwise(accumulate(self._to_each, initial=0)):
-            own_rows[self._asked_for[start:stop]] += came[start:stop]
+            own_rows.index_add_(0, self._asked_for[start:stop], came[start:stop])
         return own_rows
 
 

@@ -11,16 +11,21 @@ from densirank.distributed.group import World
 from densirank.distributed.shares import Share
 from densirank.errors import InputError
 from densirank.evaluation.held_out import HeldOut
-from densirank.fitting import VALIDATION_K, Beside
+from densirank.fitting import VALIDATION_K
+from densirank.ranking.beside import Beside
 from densirank.training.trainer import Validate
 
 
-def validator(world: World, share: Share, held_out: Interactions, beside: Beside) -> Validate:
+def validator(
+    world: World, share: Share, held_out: Interactions | None, beside: Beside
+) -> Validate | None:
     """nDCG of everybody's held-out items, of (own user vectors, own item vectors).
 
     Users are in the order of ranks, so their numbers come together as one process has them, and
-    the mean is the same to the last digit.
+    the mean is the same to the last digit. None where nothing is held out.
     """
+    if held_out is None:
+        return None
     known = share.own.user_ids.indices(held_out.user_ids.ids)[held_out.users] >= 0
     if not world.any(bool(known.any())):
         raise InputError("none of the held-out users is known to the model")

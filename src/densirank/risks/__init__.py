@@ -13,6 +13,7 @@ from densirank.risks.pairwise import SAMPLERS, Sampler, pairwise_risk
 from densirank.risks.pointwise import squared_risk
 from densirank.risks.positives import Positives
 from densirank.risks.ratio import ratio_risk
+from densirank.risks.tiles import Workspace
 from densirank.settings import Settings
 
 HALF_PRECISION = ("pde", "wd", "mle")
@@ -26,9 +27,9 @@ def _pairwise(sampler: Sampler) -> Callable[[Settings], Risk]:
 
 
 RISKS: Mapping[str, Callable[[Settings], Risk]] = {
-    "pde": lambda settings: partial(fused.pde_risk, workspace=fused.Workspace()),
-    "wd": lambda settings: partial(fused.wd_risk, workspace=fused.Workspace()),
-    "mle": lambda settings: partial(fused.mle_risk, workspace=fused.Workspace()),
+    "pde": lambda settings: partial(fused.pde_risk, workspace=Workspace()),
+    "wd": lambda settings: partial(fused.wd_risk, workspace=Workspace()),
+    "mle": lambda settings: partial(fused.mle_risk, workspace=Workspace()),
     "multinomial": lambda settings: in_blocks(multinomial_risk),
     **{f"pairwise-{name}": _pairwise(sampler) for name, sampler in SAMPLERS.items()},
     "ratio": lambda settings: in_blocks(partial(ratio_risk, bound=settings.ratio_bound)),

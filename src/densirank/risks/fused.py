@@ -1,46 +1,31 @@
-"""The density risks in one pass: loss and gradient together, one block of users at a time.
+"""The density risks at once: loss and gradient together, one block of users at a time.
 
 The gradient is closed-form. With p = p_f(·|u) over the candidates and E = E_p[f], the second term
 of the penalised risks has ∂/∂f_u(i) = p_i (1 + f_i − E), and plain likelihood has p_i. So a block
-of scores is made, turned into its own gradient and multiplied out into the vectors' gradients
-while it is in cache: three matrix products, and never users × candidates in memory.
+of scores is made, turned into its own gradient and multiplied out into the vectors' gradients,
+tile by tile: three matrix products, and never users × candidates in memory. Scores are counted in
+bits, f · log₂e, because powers of two take a CPU three quarters of the time that those of e do.
 """
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import Tensor
 
 from densirank.risks.gradient import differentiable
 from densirank.risks.positives import Positives
+from densirank.risks.tiles import Tiling, Workspace
 
-BLOCK_BYTES = {"cpu": 48 << 20, "cuda": 512 << 20}
-"""Bytes of one block of scores: enough rows for products at full rate, little beside the rest."""
+LOG2_E = math.log2(math.e)
+"""Bits of a score of one: e = 2 ** LOG2_E."""
 
 SAFE_SCORE = 60.0
 """exp of ±60, and sums of millions of them, are far inside float32: no shift needed below this."""
 
 MASKED = -1e30
 """A score whose exp is exactly zero while 0 × it stays zero (with −inf that would be NaN)."""
-
-
-class Workspace:
-    """Two blocks of scores that one call leaves to the next: new memory costs a fault a page."""
-
-    def __init__(self) -> None:
-        self._memory = torch.empty(0)
-
-    def blocks(self, rows: int, columns: int, like: Tensor) -> tuple[Tensor, Tensor]:
-        """Two (rows, columns) tensors of any content."""
-        needed = 2 * rows * columns
-        if (
-            self._memory.numel() < needed
-            or self._memory.dtype != like.dtype
-            or self._memory.device != like.device
-        ):
-            self._memory = like.new_empty(needed + needed // 8)  # the next batch may be larger
-        one, other = self._memory[:needed].view(2, rows, columns)
-        return one, other
 
 
 def pde_risk(
@@ -154,45 +139,54 @@ def _second_term(
     ``share`` is what each user counts in that mean, (users, 1).
     """
     n_users, n_candidates = len(users), len(candidates)
-    block_rows = _rows_per_block(n_users, n_candidates, users)
-    scores_of_block, density_of_block = workspace.blocks(block_rows, n_candidates, users)
-    terms = users.new_empty(n_users, 1)
     base = None
     if positives.log_base is not None:
         base = positives.log_base[:n_candidates].to(users.dtype)
     shifted = _needs_shift(users, candidates, base)
-    observed = _Observed(positives, block_rows) if over_unobserved else None
+    base_in_bits = None if base is None else base * LOG2_E
+    tiling = Tiling.of(n_users, n_candidates, users, whole_rows=shifted)
+    observed = _Observed(positives, tiling) if over_unobserved else None
+    terms = users.new_empty(n_users, 1)
+    top = users.new_zeros(())
 
-    for start in range(0, n_users, block_rows):
-        block = slice(start, min(start + block_rows, n_users))
-        scores = scores_of_block[: block.stop - start]
-        density = density_of_block[: block.stop - start]
-        torch.mm(users[block], candidates.T, out=scores)
-        if observed is not None:
-            observed.mask_(scores, start)
-        top = scores.amax(dim=1, keepdim=True) if shifted else scores.new_zeros(())
-        if shifted:
-            scores.sub_(top)
-        if base is None:
-            torch.exp(scores, out=density)
-        else:
-            torch.add(scores, base, out=density).exp_()
-        partition = density.sum(dim=1, keepdim=True)
+    for start in range(0, n_users, tiling.rows):
+        block = slice(start, min(start + tiling.rows, n_users))
+        in_bits = users[block] * LOG2_E
+        tiles = workspace.tiles(len(in_bits), n_candidates, tiling.columns, users)
+        partition, expected = users.new_zeros(2, len(in_bits), 1)
+        for items, scores, density in tiles:
+            torch.mm(in_bits, candidates[items].T, out=scores)
+            if observed is not None:
+                observed.mask_(scores, start, items.start)
+            if shifted:  # and so the only tile
+                top = scores.amax(dim=1, keepdim=True)
+                scores.sub_(top)
+            if base_in_bits is None:
+                torch.exp2(scores, out=density)
+            else:
+                torch.add(scores, base_in_bits[items], out=density).exp2_()
+            partition += density.sum(dim=1, keepdim=True)
+            if penalised:
+                scores.mul_(density)  # from here on w f, and then the slope w (f + 1 − E)
+                expected += scores.sum(dim=1, keepdim=True)
         if observed is not None:  # nothing unobserved left: an infinite partition, no density
             partition.masked_fill_(observed.everything[block], torch.inf)
 
-        if penalised:
-            scores.mul_(density)  # from here on w f, and then the slope w (f + 1 − E)
-            expected = scores.sum(dim=1, keepdim=True) / partition
-            slope = scores.addcmul_(density, 1 - expected)
-            terms[block] = expected + top
-        else:
-            slope = density
-            terms[block] = partition.log() + top
         scale = share[block] / partition
-        user_gradient[block].addcmul_(slope @ candidates, scale)
-        if candidate_gradient is not None:
-            candidate_gradient.addmm_(slope.T, users[block] * scale)
+        if penalised:
+            expected /= partition
+            scale /= LOG2_E
+            terms[block] = (expected + top) / LOG2_E
+        else:
+            terms[block] = partition.log() + top / LOG2_E
+        by_user = torch.zeros_like(in_bits)
+        scaled_users = users[block] * scale
+        for items, scores, density in reversed(tiles):  # those made last are still in cache
+            slope = scores.addcmul_(density, LOG2_E - expected) if penalised else density
+            by_user.addmm_(slope, candidates[items])
+            if candidate_gradient is not None:
+                candidate_gradient[items].addmm_(slope.T, scaled_users)
+        user_gradient[block].addcmul_(by_user, scale)
 
     if observed is not None:
         terms.masked_fill_(observed.everything, 0)
@@ -200,30 +194,31 @@ def _second_term(
 
 
 class _Observed:
-    """Each user's own positives among the candidates, ready to be masked block by block."""
+    """Each user's own positives among the candidates, ready to be masked tile by tile."""
 
-    def __init__(self, positives: Positives, block_rows: int) -> None:
-        self.rows, self.columns = positives.among_candidates()
+    def __init__(self, positives: Positives, tiling: Tiling) -> None:
+        rows, columns = positives.among_candidates()
         counts = torch.zeros_like(positives.counts)
-        counts.index_add_(0, self.rows, torch.ones_like(self.rows))
+        counts.index_add_(0, rows, torch.ones_like(rows))
         self.everything = (counts == positives.n_candidates).unsqueeze(1)  # (users, 1)
-        self._block_rows = block_rows
-        self._bounds = [0, len(self.rows)]
-        if block_rows < len(positives):  # one question to the device, not one a block
-            starts = torch.arange(0, len(positives), block_rows, device=self.rows.device)
-            self._bounds = [*torch.searchsorted(self.rows, starts).tolist(), len(self.rows)]
+        self._tiling = tiling
+        self._tiles_a_block = -(-int(positives.n_candidates) // tiling.columns)
+        n_tiles = self._tiles_a_block * -(-len(positives) // tiling.rows)
+        self._bounds = [0, len(rows)]
+        if n_tiles > 1:  # one question to the device, not one a tile
+            tile = rows // tiling.rows * self._tiles_a_block + columns // tiling.columns
+            tile, order = tile.sort(stable=True)
+            rows, columns = rows[order], columns[order]
+            starts = torch.arange(n_tiles, device=rows.device)
+            self._bounds = [*torch.searchsorted(tile, starts).tolist(), len(rows)]
+        self._rows, self._columns = rows % tiling.rows, columns % tiling.columns
 
-    def mask_(self, scores: Tensor, first_row: int) -> None:
-        """Give the own positives of the users in a block a score whose exp is zero."""
-        block = first_row // self._block_rows
-        own = slice(self._bounds[block], self._bounds[block + 1])
-        scores[self.rows[own] - first_row, self.columns[own]] = MASKED
-
-
-def _rows_per_block(n_users: int, n_candidates: int, like: Tensor) -> int:
-    """How many users' scores fit the block's bytes: at least one, at most all."""
-    row_bytes = max(1, n_candidates) * like.element_size()
-    return max(1, min(n_users, BLOCK_BYTES[like.device.type] // row_bytes))
+    def mask_(self, scores: Tensor, first_user: int, first_item: int) -> None:
+        """Give the own positives of the users in a tile a score whose exp is zero."""
+        block, column = first_user // self._tiling.rows, first_item // self._tiling.columns
+        tile = block * self._tiles_a_block + column
+        own = slice(self._bounds[tile], self._bounds[tile + 1])
+        scores[self._rows[own], self._columns[own]] = MASKED
 
 
 def _shares_of_users(positives: Positives, dtype: torch.dtype) -> Tensor:

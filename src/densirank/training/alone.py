@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from densirank.csr import Rows
-from densirank.risks.fused import Workspace, of_each_user
+from densirank.risks.fused import of_each_user
 from densirank.risks.positives import Positives
+from densirank.risks.tiles import Workspace
 from densirank.training.weighting import PLAIN, Weighting
 
 STEPS = 10

@@ -1,0 +1,61 @@
+"""What stands beside the vectors in a score: filters of a closed form, which need no training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from densirank.csr import Rows
+from densirank.data.interactions import Interactions
+from densirank.ranking.item_filter import ItemFilter
+from densirank.ranking.low_pass import LowPass
+from densirank.ranking.scores import VectorScorer
+from densirank.settings import Settings
+from densirank.sparse_products import Matrix
+
+
+@dataclass(frozen=True)
+class Beside:
+    """The filters that some settings ask for, the same at every step of training."""
+
+    item_filter: ItemFilter | None
+    low_pass: LowPass | None
+    histories: Rows
+    settings: Settings
+
+    @classmethod
+    def of(cls, data: Interactions, settings: Settings, device: torch.device) -> Beside:
+        """What the settings give a weight, made of all these interactions."""
+        item_filter = low_pass = None
+        if settings.filter_weight != 0:
+            recency, span = settings.filter_recency, settings.filter_span
+            item_filter = ItemFilter.of(data, device, recency, span)
+        if settings.low_pass_weight != 0:
+            low_pass = LowPass.of(data, settings.low_pass_rank, device)
+        return cls(item_filter, low_pass, Rows.of(data, device), settings)
+
+    def for_histories(self, data: Interactions, device: torch.device) -> Beside:
+        """The same for some people, by what they had."""
+        item_filter = self.item_filter
+        if item_filter is not None:
+            recency = self.settings.filter_recency
+            item_filter = ItemFilter.for_histories(data, item_filter.near, device, recency)
+        return replace(self, item_filter=item_filter, histories=Rows.of(data, device))
+
+    @property
+    def near(self) -> Matrix | None:
+        """Each item's nearest ones, where there is a filter that says them."""
+        return None if self.item_filter is None else self.item_filter.near
+
+    def __call__(self, users: Tensor, items: Tensor) -> VectorScorer:
+        """How these vectors score."""
+        part = None
+        if self.item_filter is not None:
+            part = self.item_filter.beside(users, items, self.settings.filter_weight)
+        if self.low_pass is not None:
+            weight = self.settings.low_pass_weight
+            low_pass = self.low_pass.in_units_of(items, weight)
+            users, items = low_pass.beside(self.histories, users, items, weight)
+        return VectorScorer(users, items, part)

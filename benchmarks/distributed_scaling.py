@@ -54,6 +54,7 @@ from step_costs import CPU, MOMENTS, Case, Layout, held, operations, sent, touch
 
 METHOD_LAYERS = {"wd-mf": 0, "wd-lgcn": 3}
 WARM_UP = Size(users=500, items=400, interactions=5_000)
+COUNTED_STEPS = 3
 LINK_BYTES = 1 << 24
 LINK_REPEATS = 7
 
@@ -120,7 +121,7 @@ def work(task: Task) -> Seen:
 
 
 def trained(world: World, task: Task, before_mib: float) -> Seen:
-    """Train, looking at the clock and the counter after every step."""
+    """Train by the clock, and then some steps by the counter, which takes its time to count."""
     share = own_share(world, task.size)
     method, hardware = METHODS[task.method], Hardware(torch.device("cpu"))
     assert method.risk is not None
@@ -129,23 +130,24 @@ def trained(world: World, task: Task, before_mib: float) -> Seen:
     generator = torch.Generator().manual_seed(0)
     model = SPLIT[method.model](world, share, settings, generator, batches.size)
     risk = part_of(risk_for(hardware, method.risk, settings), batches.size)
-    counter = StepCounter()
-    moments: list[tuple[float, float, int, int]] = []
 
-    def look(*_: object) -> None:
-        n_bytes = sum(counter.sent_bytes.values())
-        clocks = (time.perf_counter(), time.process_time())
-        moments.append((*clocks, n_bytes, counter.collectives))
+    def of_a_step(steps: int, look: Callable[[], tuple[float, ...]]) -> list[float]:
+        """By how much what is looked at after every step grows in one, on the median."""
+        seen: list[tuple[float, ...]] = []
+        hook = register_optimizer_step_post_hook(lambda *_: seen.append(look()))
+        train(model, risk, batches, replace(settings, iterations=steps), hardware, together=world)
+        hook.remove()
+        return [float(grown) for grown in np.median(np.diff(seen, axis=0), axis=0)]
 
     forget_peak()
-    hook = register_optimizer_step_post_hook(look)
-    with counter:
-        train(model, risk, batches, settings, hardware, together=world)
-    hook.remove()
+    step_seconds, cpu_seconds = of_a_step(
+        task.steps, lambda: (time.perf_counter(), time.process_time())
+    )
     peak = peak_mib("cpu")
-    step_seconds, cpu_seconds, sent_bytes, collectives = np.median(
-        np.diff(moments, axis=0), axis=0
-    ).tolist()
+    with StepCounter() as counter:
+        sent_bytes, collectives = of_a_step(
+            COUNTED_STEPS, lambda: (sum(counter.sent_bytes.values()), counter.collectives)
+        )
     drawn = [batches(iteration) for iteration in range(task.steps)]
     return Seen(
         step_seconds,

@@ -4,7 +4,10 @@
     python benchmarks/distributed_scaling.py --users 20000 --items 5000 --interactions 400000
     python benchmarks/distributed_scaling.py --methods wd-mf --only exact --processes 1 2
 
-Every run is started by torchrun, one thread a process. What the parts of a step take one process
+Every run is started by torchrun, one thread a process. With ``--rounds`` the numbers of processes
+come in turns and medians over the rounds are shown, for a machine's speed drifts. Where there is a
+core for each process, as many *strangers* run as well, each training all of it alone: cores share
+memory and caches, and so strangers say how many times faster the machine could be at most. What the parts of a step take one process
 alone, and how fast the processes can send to each other, says what a step of several should take.
 Bytes sent are counted from the collectives' tensors; the processor's seconds are each process's own
 and tell how the work divides even where other programs disturb the clock.
@@ -23,6 +26,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import mean, median
@@ -204,6 +208,7 @@ class Row:
     expected_sent: dict[str, float]
     expected_held: dict[str, float]
     processes_a_core: float
+    stranger_seconds: float | None  # of a step, beside as many others that do the same
 
     @property
     def expected_step(self) -> float:
@@ -230,6 +235,17 @@ def run(task: Task, processes: int, at_most: float = 3600) -> Seen:
     return Seen(**means | {"held_bytes": max(part["held_bytes"] for part in parts)})
 
 
+def strangers(task: Task, count: int) -> Seen:
+    """So many runs by one process each, at the same time."""
+    with ThreadPoolExecutor(count) as threads:
+        return middle(list(threads.map(lambda _: run(task, 1), range(count))))
+
+
+def middle(seen: list[Seen]) -> Seen:
+    """The median of everything over some runs."""
+    return Seen(**{key: median(asdict(one)[key] for one in seen) for key in asdict(seen[0])})
+
+
 def machine_of(task: Task, alone: Growth, link: Seen) -> Machine:
     """The rates at which one process takes its parts of a step, and sends."""
     case = task.case
@@ -250,7 +266,14 @@ def machine_of(task: Task, alone: Growth, link: Seen) -> Machine:
     )
 
 
-def compared(task: Task, alone: Growth, measured: Seen, processes: int, cores: int) -> Row:
+def compared(
+    task: Task,
+    alone: Growth,
+    measured: Seen,
+    processes: int,
+    cores: int,
+    stranger_seconds: float | None,
+) -> Row:
     """A run beside what was to be expected of it."""
     case = replace(
         task.case,
@@ -268,6 +291,7 @@ def compared(task: Task, alone: Growth, measured: Seen, processes: int, cores: i
         sent(case, layout),
         held(case, layout, CPU),
         processes / cores,
+        stranger_seconds,
     )
 
 
@@ -276,7 +300,9 @@ def table(rows: list[Row], size: Size) -> Table:
     shown = Table(title=str(size))
     for heading in ("method", "candidates"):
         shown.add_column(heading)
-    for heading in ("processes", "a step, s", "speed-up", "CPU, s", "sent, MB", "held, MB"):
+    for heading in ("processes", "a step, s", "speed-up", "strangers'", "CPU, s"):
+        shown.add_column(heading, justify="right")
+    for heading in ("sent, MB", "held, MB"):
         shown.add_column(heading, justify="right")
     for row in rows:
         first = next(r for r in rows if (r.method, r.candidates) == (row.method, row.candidates))
@@ -284,12 +310,17 @@ def table(rows: list[Row], size: Size) -> Table:
         faster = first.measured.step_seconds / taken
         should = first.expected_step / row.expected_step
         share = row.expected_computing / first.expected_computing
+        most = ""
+        if row.stranger_seconds is not None:
+            alone = first.measured.step_seconds
+            most = f"{row.processes * alone / row.stranger_seconds:.2f}"
         shown.add_row(
             row.method,
             str(row.candidates),
             str(row.processes),
             f"{taken:.2f} | {row.expected_step:.2f}",
             f"{faster:.2f} | {should:.2f}",
+            most,
             f"{cpu:.2f} | {first.measured.cpu_seconds * share:.2f}",
             f"{row.measured.sent_bytes / 1e6:.1f} | {sum(row.expected_sent.values()) / 1e6:.1f}",
             f"{row.measured.held_bytes / 1e6:.0f} | {sum(row.expected_held.values()) / 1e6:.0f}",
@@ -310,6 +341,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--methods", nargs="+", choices=METHOD_LAYERS, default=[*METHOD_LAYERS])
     parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--json", type=Path, help="also write the figures here")
     parser.add_argument("--task", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
@@ -332,11 +364,19 @@ def main() -> None:
         for candidates in [risks[given.only]] if given.only else risks.values():
             task = Task(method, size, candidates, given.batch_users, given.steps)
             alone = in_own_process(take_steps, method, size, task.settings(), given.steps - 1)
-            for processes in given.processes:
-                measured = run(task, processes)
-                rows.append(compared(task, alone, measured, processes, cores))
-                Console().print(table(rows[-1:], size))
-    Console().print(table(rows, size))
+            together: dict[int, list[Seen]] = {count: [] for count in given.processes}
+            apart: dict[int, list[float]] = {
+                count: [] for count in given.processes if 1 < count <= cores
+            }
+            for _ in range(given.rounds):
+                for count, runs in together.items():
+                    runs.append(run(task, count))
+                    if count in apart:
+                        apart[count].append(strangers(task, count).step_seconds)
+            for count, runs in together.items():
+                beside = median(apart[count]) if count in apart else None
+                rows.append(compared(task, alone, middle(runs), count, cores, beside))
+            Console().print(table(rows, size))
     if given.json is not None:
         record = {
             "command": shlex.join(["python", *sys.argv]),

@@ -7,10 +7,12 @@
 Every run is started by torchrun, one thread a process. With ``--rounds`` the numbers of processes
 come in turns and medians over the rounds are shown, for a machine's speed drifts. Where there is a
 core for each process, as many *strangers* run as well, each training all of it alone: cores share
-memory and caches, and so strangers say how many times faster the machine could be at most. What the parts of a step take one process
-alone, and how fast the processes can send to each other, says what a step of several should take.
-Bytes sent are counted from the collectives' tensors; the processor's seconds are each process's own
-and tell how the work divides even where other programs disturb the clock.
+memory and caches, and so strangers say how many times faster the machine could be at most.
+
+What the parts of a step take one process alone, and how fast the processes can send to each other,
+says what a step of several should take. Bytes sent are counted from the collectives' tensors; the
+processor's seconds are each process's own and tell how the work divides even where other programs
+disturb the clock.
 
 Linux only: it is the kernel's record of a process's peak memory that is read and reset.
 """

@@ -61,8 +61,8 @@ Work = Callable[[World], None]
 
 def cases() -> Iterator[tuple[str, Interactions, float | None, str, dict[str, Any]]]:
     """(name, data, validation, method, settings) of fits that any number of processes make."""
-    yield "wd-mf-whitened", DATA, None, "wd-mf", {"optimiser": "whitened"}
-    yield "wd-lgcn-adam", DATA, None, "wd-lgcn", {"optimiser": "adam"}
+    yield "wd-mf-whitened", DATA, None, "wd-mf", {"optimiser": "whitened", "iterations": 50}
+    yield "wd-lgcn-adam", DATA, None, "wd-lgcn", {"optimiser": "adam", "iterations": 50}
     yield "wd-mf-adam", DATA, None, "wd-mf", {"optimiser": "adam", "iterations": 6}
     yield "wd-lgcn-whitened", DATA, None, "wd-lgcn", {"optimiser": "whitened", "iterations": 6}
     yield "sampled", DATA, None, "pde-mf", {"candidates": 40, "iterations": 5}

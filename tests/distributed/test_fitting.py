@@ -80,4 +80,4 @@ def test_the_loss_and_the_validation_are_those_of_all_users(
 
 
 ROUNDING = 1e-5
-"""Of float32, grown over a dozen steps: another order of sums is another last digit in each."""
+"""Of float32, grown over fifty steps: another order of sums is another last digit in each."""

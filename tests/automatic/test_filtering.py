@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from densirank import Interactions, Ranker
-from densirank.automatic.filtering import NOTHING, WEIGHTS, Beside, FilterChoice
+from densirank.automatic.filtering import NOTHING, WEIGHTS, FilterChoice, FilterUse
 from densirank.automatic.judging import Judge, popularity_scorer
 from densirank.data.splitting import validation_split
 from densirank.settings import SettingOverrides
@@ -27,7 +27,7 @@ def test_what_is_chosen_beside_vectors_is_what_a_fit_with_it_has(
     choice = FilterChoice(Judge.of(train, held_out, CPU, math.inf), CPU)
     size: SettingOverrides = {"dim": 8, "iterations": 20} if method == "densirank" else {}
     plain = Ranker(method, device="cpu", **(size | NOTHING.settings)).fit(train)
-    start = Beside(0.3, 2.0, 8)
+    start = FilterUse(0.3, 2.0, 8)
     how, ndcg = choice.beside(plain.scorer_, start, _always)
     fitted = Ranker(method, device="cpu", **(size | how.settings)).fit(train)
     assert fitted.evaluate(held_out, 20)["ndcg@20"] == pytest.approx(ndcg, abs=1e-6)
@@ -48,8 +48,8 @@ def test_without_an_order_nothing_of_time_is_chosen(log: Interactions) -> None:
 
 
 def test_a_large_weight_leaves_the_order_to_the_filter(log: Interactions) -> None:
-    """Beside two different vectors, what the filter knows is in the same order."""
-    alone = Beside(WEIGHTS[-1]).settings
+    """FilterUse two different vectors, what the filter knows is in the same order."""
+    alone = FilterUse(WEIGHTS[-1]).settings
     trained: SettingOverrides = {"dim": 8, "iterations": 5}
     rankers = (
         Ranker("popularity", device="cpu", **alone),

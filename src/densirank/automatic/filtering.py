@@ -35,7 +35,7 @@ item, on a GPU, which writes items out, for each pair of an interaction and an i
 
 
 @dataclass(frozen=True)
-class Beside:
+class FilterUse:
     """How the filter stands beside the vectors."""
 
     weight: float = 0.0
@@ -51,7 +51,7 @@ class Beside:
         }
 
 
-NOTHING = Beside()
+NOTHING = FilterUse()
 FIRST = 0.2
 """The weight that is tried first beside trained vectors."""
 ALONE = 20.0
@@ -85,23 +85,23 @@ class FilterChoice:
         """About what building it takes, by what it took for the training part."""
         return self._building_seconds * len(data) / len(self._judge.train)
 
-    def alone(self, popularity: VectorScorer, go_on: Callable[[], bool]) -> tuple[Beside, float]:
+    def alone(self, popularity: VectorScorer, go_on: Callable[[], bool]) -> tuple[FilterUse, float]:
         """The best that can be had untrained: (how beside popularity, its nDCG@20)."""
-        start = Beside(ALONE, self._usual, self._span)
+        start = FilterUse(ALONE, self._usual, self._span)
         return self.beside(popularity, start, go_on, recency_too=True)
 
     def beside(
         self,
         vectors: VectorScorer,
-        start: Beside,
+        start: FilterUse,
         go_on: Callable[[], bool],
         *,
         recency_too: bool = False,
-    ) -> tuple[Beside, float]:
+    ) -> tuple[FilterUse, float]:
         """The best weight beside these vectors, after the best recency where asked; its nDCG@20."""
 
         @cache
-        def value(how: Beside) -> float:
+        def value(how: FilterUse) -> float:
             return self._ndcg(vectors, how)
 
         how = start
@@ -113,7 +113,7 @@ class FilterChoice:
         weight, ndcg = climb(WEIGHTS, how.weight, lambda it: value(replace(how, weight=it)), go_on)
         return replace(how, weight=weight), ndcg
 
-    def _ndcg(self, vectors: VectorScorer, how: Beside) -> float:
+    def _ndcg(self, vectors: VectorScorer, how: FilterUse) -> float:
         users, items = vectors.user_vectors, vectors.item_vectors
         part = self._filter_of(how.recency).beside(users, items, how.weight)
         started = time.perf_counter()

@@ -12,8 +12,8 @@ from densirank.automatic.budget import Clock
 from densirank.automatic.filtering import (
     FIRST,
     NOTHING,
-    Beside,
     FilterChoice,
+    FilterUse,
     seconds_at_most,
 )
 from densirank.automatic.judging import Judge, popularity_scorer
@@ -68,7 +68,7 @@ class Trials:
         self._interruption, self._watcher = interruption, watcher
         self._seed, self._device, self._precision = run
         self._filter: FilterChoice | None = None
-        self._beside: Beside = NOTHING
+        self._beside: FilterUse = NOTHING
         self._cold = True
         self.cost = Cost(0.0, 0.0)
         self.attempts: list[Attempt] = []
@@ -185,7 +185,7 @@ class Trials:
         steps = settings.iterations
         return Trial(number, point, status, ndcg, steps, steps, seconds)
 
-    def _with_filter(self, vectors: VectorScorer, iterations: int) -> tuple[Beside, float]:
+    def _with_filter(self, vectors: VectorScorer, iterations: int) -> tuple[FilterUse, float]:
         """The best filter beside trained vectors, sought from where it was best before."""
         if self._filter is None:
             return NOTHING, self._judge(vectors)

@@ -32,7 +32,7 @@ def validator(
     own = None
     if known.any():
         own = HeldOut(held_out, share.own, world.device, share.item_counts)
-    beside = beside.for_histories(share.own, world.device)
+    beside = beside.for_histories(share.own)
 
     def ndcg(user_vectors: Tensor, item_vectors: Tensor) -> float:
         all_items = torch.cat(world.gathered(item_vectors))

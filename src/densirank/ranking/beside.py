@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -22,8 +23,9 @@ class Beside:
 
     item_filter: ItemFilter | None
     low_pass: LowPass | None
-    histories: Rows
+    data: Interactions  # what those had whose scores are made
     settings: Settings
+    device: torch.device
 
     @classmethod
     def of(cls, data: Interactions, settings: Settings, device: torch.device) -> Beside:
@@ -34,15 +36,20 @@ class Beside:
             item_filter = ItemFilter.of(data, device, recency, span)
         if settings.low_pass_weight != 0:
             low_pass = LowPass.of(data, settings.low_pass_rank, device)
-        return cls(item_filter, low_pass, Rows.of(data, device), settings)
+        return cls(item_filter, low_pass, data, settings, device)
 
-    def for_histories(self, data: Interactions, device: torch.device) -> Beside:
+    def for_histories(self, data: Interactions) -> Beside:
         """The same for some people, by what they had."""
         item_filter = self.item_filter
         if item_filter is not None:
             recency = self.settings.filter_recency
-            item_filter = ItemFilter.for_histories(data, item_filter.near, device, recency)
-        return replace(self, item_filter=item_filter, histories=Rows.of(data, device))
+            item_filter = ItemFilter.for_histories(data, item_filter.near, self.device, recency)
+        return replace(self, item_filter=item_filter, data=data)
+
+    @cached_property
+    def histories(self) -> Rows:
+        """What they had, on the device: a copy that is made where somebody asks for it."""
+        return Rows.of(self.data, self.device)
 
     @property
     def near(self) -> Matrix | None:

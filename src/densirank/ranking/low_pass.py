@@ -44,8 +44,7 @@ class LowPass:
 
     def in_units_of(self, item_vectors: Tensor, weight: float) -> LowPass:
         """The same filter, as long beside these vectors as it weighs: what angles go by."""
-        lengths = (torch.linalg.matrix_norm(part) for part in (item_vectors, self.items))
-        length, own = lengths
+        length, own = torch.linalg.matrix_norm(item_vectors), torch.linalg.matrix_norm(self.items)
         tiny = torch.finfo(own.dtype).tiny
         return LowPass(self.items * (weight * length / own.clamp(min=tiny)), self.counts)
 

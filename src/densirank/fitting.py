@@ -134,7 +134,9 @@ def _hard_candidates(
 ) -> HardCandidates | None:
     if settings.hard_candidates == 0:
         return None
-    near = nearness(data, device, settings.filter_span) if beside.near is None else beside.near
+    near = beside.near
+    if near is None:
+        near = nearness(data, device, settings.filter_span, settings.filter_powers)
     return HardCandidates.of(beside.histories, near, settings.hard_candidates)
 
 

@@ -68,6 +68,16 @@ def test_unpruned_it_is_the_dense_formula_on_items_not_had(
     np.testing.assert_allclose(_table(made), expected, rtol=2e-4, atol=1e-5)
 
 
+def test_with_the_graphs_powers_it_is_the_linear_filter_of_the_graph() -> None:
+    owned = _owned(9, 7, seed=3)
+    degrees = np.maximum(owned.sum(1, keepdims=True), 1.0), np.maximum(owned.sum(0), 1.0)
+    graph = owned / np.sqrt(degrees[0]) / np.sqrt(degrees[1])
+    scores = graph @ graph.T @ graph
+    made = ItemFilter.of(densirank.read(sparse.csr_array(owned)), CPU, powers="graph")
+    expected = np.where(owned, 0, scores / np.maximum(scores.std(1, keepdims=True), 1e-12))
+    np.testing.assert_allclose(_table(made), expected, rtol=2e-4, atol=1e-5)
+
+
 def test_items_near_in_time_stand_together_once_more() -> None:
     users, items = [0] * 5 + [1] * 3, [4, 1, 3, 0, 2, 2, 5, 4]
     data = Interactions.from_pairs(users, items, ordered=True)

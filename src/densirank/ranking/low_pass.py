@@ -78,6 +78,7 @@ def _leading_right_vectors(matrix: Tensor, transposed: Tensor, rank: int) -> Ten
     for _ in range(PASSES):
         basis = torch.linalg.qr(transposed @ (matrix @ basis)).Q
     image = matrix @ basis
-    _, rotation = torch.linalg.eigh(image.T @ image)  # the leading ones last
+    small = (image.T @ image).double().cpu()  # where it converges, whatever the device
+    rotation = torch.linalg.eigh(small).eigenvectors.to(basis)  # the leading ones last
     leading = (basis @ rotation).flip(1)[:, :rank]
     return pad(leading, (0, rank - leading.shape[1]))

@@ -9,7 +9,7 @@ run has threads by then, which a fork would lose. It plays what it is asked for,
 - ``torchrun WORDS``: torchrun's own agent, whose processes are forked from it, not started anew;
 - ``python WORDS``: what the interpreter would do with the words, in one process.
 
-No process lives longer than ``PATIENCE``.
+No process lives longer than ``forking.PATIENCE``.
 """
 
 from __future__ import annotations
@@ -19,12 +19,10 @@ import os
 import runpy
 import shutil
 import signal
-import socket
 import sys
 import time
-import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -33,14 +31,14 @@ from unittest import mock
 
 import torch
 import torch._dynamo  # with Adam, and at once: every fork would load it
-import torch.distributed as dist
+from forking import PATIENCE, apart, forked, lasting_store, status_of
 from torch.distributed.launcher.api import elastic_launch
 from torch.distributed.run import config_from_args, parse_args
 
 import densirank.cli  # noqa: F401  (so is this)
 from densirank import Interactions, Ranker
 from densirank.data.synthetic import planted
-from densirank.distributed import checkpoint, fitting, group
+from densirank.distributed import checkpoint, fitting
 from densirank.distributed.engine import engine_of
 from densirank.distributed.group import World, joined
 from densirank.distributed.portions import Portion
@@ -49,9 +47,6 @@ from densirank.errors import TrainingError
 from densirank.partition.reading import Partition
 from densirank.training.callbacks import Report
 
-PATIENCE = float(os.environ.get("DENSIRANK_TEST_PATIENCE", "120"))
-STOPPING = 40
-"""Seconds that torchrun may take to stop its processes, if need be with -9."""
 DATA = planted(150, 90, items_per_user=10, test_items_per_user=3, seed=5).train
 FEW = Interactions.from_pairs([1, 1, 2, 2, 3, 3], [1, 2, 2, 3, 3, 1])
 SETTINGS: dict[str, Any] = {"dim": 12, "iterations": 12, "users_per_batch": 64}
@@ -325,88 +320,6 @@ def together(n: int, work: Work) -> list[int]:
     return apart(n, meet)
 
 
-def apart(n: int, act: Callable[[int], None], port: int | None = None) -> list[int]:
-    """Fork ``n`` processes, each of which acts by its rank; their exit statuses.
-
-    They can meet at the port of a store, if there is one already, and otherwise the first one has
-    to bring it.
-    """
-    torch.set_num_threads(1)
-    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port or _free_port())}
-    where |= {"WORLD_SIZE": str(n), "TORCHELASTIC_USE_AGENT_STORE": str(port is not None)}
-    where |= {group.TIMEOUT_VARIABLE: str(PATIENCE)}
-    children = [
-        _forked(where | {"RANK": str(rank), "LOCAL_RANK": str(rank)}, partial(act, rank))
-        for rank in range(n)
-    ]
-    deadline = time.monotonic() + PATIENCE
-    statuses = [_status_of(child, deadline) for child in children]
-    if None in statuses:
-        raise TimeoutError(f"some of {n} processes hung; they ended with {statuses}")
-    return [status for status in statuses if status is not None]
-
-
-@contextmanager
-def lasting_store() -> Iterator[int]:
-    """The port of a store like torchrun's, which lasts when the processes that use it end."""
-    reader, writer = os.pipe()
-
-    def host() -> None:
-        store = dist.TCPStore(  # type: ignore[attr-defined]
-            "127.0.0.1", 0, is_master=True, wait_for_workers=False
-        )
-        os.write(writer, str(store.port).encode())
-        time.sleep(PATIENCE)
-
-    child = _forked({}, host)
-    try:
-        yield int(os.read(reader, 8))
-    finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _forked(environment: dict[str, str], act: Callable[[], None]) -> int:
-    child = os.fork()
-    if child:
-        return child
-    os.environ |= environment
-    status = 1
-    try:
-        act()
-        status = 0
-    except SystemExit as end:
-        status = int(end.code or 0)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
-
-
-def _status_of(child: int, deadline: float, warning: signal.Signals | None = None) -> int | None:
-    """How a process ended; one that outlives the deadline is killed, after a warning if any."""
-    while time.monotonic() < deadline:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.01)
-    if warning is not None:
-        os.kill(child, warning)
-        _status_of(child, time.monotonic() + STOPPING)
-    else:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-    return None
-
-
 def run(n: int, words: list[str]) -> None:
     """Be torchrun, but for what it takes to load everything in each process."""
     sys.exit(max(map(abs, apart(n, lambda rank: as_python(words)))))
@@ -460,8 +373,8 @@ class Wish:
 
     def fulfil(self) -> int | None:
         """Its exit status; None if it took too long, and was stopped with all that it started."""
-        child = _forked(self.environment, self.play)
-        status = _status_of(child, time.monotonic() + self.seconds, signal.SIGTERM)
+        child = forked(self.environment, self.play)
+        status = status_of(child, time.monotonic() + self.seconds, signal.SIGTERM)
         with suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)
         return status

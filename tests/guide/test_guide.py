@@ -1,0 +1,90 @@
+"""The guide is true: its commands are run, in its order, in an empty folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+GUIDE = ROOT / "docs" / "guide.md"
+WARM = Path(__file__).with_name("warm.py")
+SECONDS = 240
+
+
+def _script(guide: str) -> str:
+    """All bash and python blocks of a page as one bash script."""
+    parts = ["set -euo pipefail"]
+    for language, code in re.findall(r"```(bash|python)\n(.*?)```", guide, flags=re.DOTALL):
+        parts.append(code if language == "bash" else f"python - <<'END'\n{code}END\n")
+    return "\n".join(parts)
+
+
+def _free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A PATH with a ``densirank`` that need not load everything each time."""
+    folder = tmp_path_factory.mktemp("bin")
+    meeting = folder / "meeting"
+    command = folder / "densirank"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -IS "{WARM}" ask "{meeting}" "$@"\n')
+    command.chmod(0o755)
+    keeper = subprocess.Popen([sys.executable, WARM, "keep", meeting])
+    try:
+        deadline = time.monotonic() + SECONDS
+        while not meeting.exists():
+            assert keeper.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        yield os.pathsep.join([str(folder), str(Path(sys.executable).parent), os.environ["PATH"]])
+    finally:
+        keeper.kill()
+        keeper.wait()
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the guide uses curl")
+def test_every_command_of_the_guide_works(tmp_path: Path, tools: str) -> None:
+    script = _script(GUIDE.read_text(encoding="utf-8"))
+    assert script.count("densirank") > 10
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    done = subprocess.run(
+        ["bash", "-c", script.replace("8000", str(_free_port()))],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": tools},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    assert '"kind":"folded-in"' in done.stdout.replace(" ", "")
+    assert (tmp_path / "lists.parquet").stat().st_size > 0
+    assert (tmp_path / "reliability.png").stat().st_size > 0
+
+
+def test_a_command_that_fails_fails_and_says_why(tmp_path: Path, tools: str) -> None:
+    """Or the guide could not fail."""
+    done = subprocess.run(
+        ["densirank", "evaluate", "nothing", "nowhere"],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": tools},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "nothing" in done.stderr

@@ -41,6 +41,10 @@ class Method:
         }
         return Settings(**(usual | given))  # type: ignore[arg-type]
 
+    def settings_for(self, ordered: bool, **overrides: object) -> Settings:
+        """The same for data of which an order is known, or is not."""
+        return self.settings(**{**(self.timed if ordered else {}), **overrides})
+
 
 UNIFORM: Mapping[str, object] = {
     "optimiser": "adam",

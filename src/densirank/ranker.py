@@ -97,8 +97,7 @@ class Ranker(Probabilities, NewData, Searching):
         process, the ranker stays without.
         """
         data = as_interactions(interactions)
-        if data.ordered and self.method.timed:
-            self.settings = self.method.settings(**{**self.method.timed, **self._given})
+        self.settings = self.method.settings_for(data.ordered, **self._given)
         if valid is not None and not isinstance(valid, float):
             valid = as_interactions(valid)
         train_part, held_out = self._hold_out(data, valid, valid_split)

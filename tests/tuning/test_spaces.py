@@ -46,6 +46,20 @@ def test_what_is_fixed_is_not_searched() -> None:
     assert set(space_for(METHODS["wd-lgcn"], {"l2": 0.1, "max_norm": None})) == {"learning_rate"}
 
 
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("name", ["densirank", "densirank-blind", "densirank-blind-pde"])
+def test_the_librarys_own_methods_search_what_they_are_made_of(name: str, ordered: bool) -> None:
+    """What needs an order is searched where there is one, and every search starts at defaults."""
+    space = space_for(METHODS[name], {}, ordered)
+    settings = METHODS[name].settings_for(ordered)
+    assert {"base_exponent", "user_exponent", "filter_weight"} <= set(space)
+    for key in ("recency", "filter_recency", "filter_span"):
+        assert (key in space) == (getattr(settings, key) > 0)
+    assert ("low_pass_weight" in space) == (settings.low_pass_weight > 0)
+    for key, dimension in space.items():
+        assert dimension.closest(getattr(settings, key)) == getattr(settings, key)
+
+
 def test_methods_nobody_has_described_fall_back_on_what_all_have() -> None:
     trained = Method("new", "new-model", "new-risk", None, "")
     assert set(space_for(trained, {})) == {"learning_rate", "l2"}

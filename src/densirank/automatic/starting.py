@@ -57,7 +57,7 @@ def start_for(data: Interactions, method: Method) -> dict[str, Any]:
     A density over few items needs no high scores, so norms are bounded with the catalogue's
     logarithm. Where popularity is very unequal, more of it goes into the base density.
     """
-    usual = method.settings(**(method.timed if data.ordered else {})).to_json()
+    usual = method.settings_for(data.ordered).to_json()
     spread = math.log(max(2, data.n_items)) / math.log(ITEMS)
     changed = {
         "max_norm": usual["max_norm"] * math.sqrt(min(1.0, spread)),

@@ -35,7 +35,7 @@ from densirank.tuning.records import BEST
 from densirank.tuning.trials import Study, best_of
 
 FIGURE = "trials.png"
-SHOWN = 10
+SHOWN = 6
 """Trials in the table at the end."""
 NOTABLE = 1.005
 """How much better an iterate before the end of a schedule must be to be worth a word."""
@@ -154,15 +154,12 @@ def _table(study: Study) -> Table:
     """The best of the trials that came to their end."""
     finished = (trial for trial in study.trials if trial.status == "finished")
     ranked = sorted(finished, key=lambda trial: -trial.ndcg)
-    table = Table()
-    for name in ("trial", "nDCG@20", *study.space, "iterations", "seconds"):
-        table.add_column(name, overflow="fold")
-    for trial in ranked[:SHOWN]:
-        table.add_row(
-            str(trial.number),
-            f"{trial.ndcg:.4f}",
-            *(str(trial.settings[key]) for key in study.space),
-            "–" if trial.iterations is None else str(trial.iterations),
-            f"{trial.seconds:.1f}",
-        )
+    shown = ranked[:SHOWN]
+    table = Table("trial", *(str(trial.number) for trial in shown))  # settings may be many
+    table.add_row("nDCG@20", *(f"{trial.ndcg:.4f}" for trial in shown), end_section=True)
+    for key in study.space:
+        table.add_row(key, *(str(trial.settings[key]) for trial in shown))
+    lengths = ("–" if trial.iterations is None else str(trial.iterations) for trial in shown)
+    table.add_row("iterations", *lengths)
+    table.add_row("seconds", *(f"{trial.seconds:.1f}" for trial in shown))
     return table

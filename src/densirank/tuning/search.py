@@ -91,11 +91,12 @@ def tune(
     chosen = Ranker(method, seed=seed, **(settings or {}))
     fixed = cast(SettingOverrides, dict(settings or {}))
     resolve_hardware(device, precision, chosen.settings.dim)
-    searched = space_for(chosen.method, fixed) if space is None else space_from(space)
-    _check(chosen, searched, fixed, trials)
     whole = data if isinstance(data, Interactions) else read(data)
+    ordered = whole.ordered
+    searched = space_for(chosen.method, fixed, ordered) if space is None else space_from(space)
+    _check(chosen, searched, fixed, trials)
     train, held_out = validation_split(whole, valid, valid_split, seed)
-    defaults = chosen.settings.to_json()
+    defaults = chosen.method.settings_for(ordered, **fixed).to_json()
     propose = grid_walk(searched, defaults) if grid else tpe(searched, defaults, seed)
     identity = {
         "method": method,

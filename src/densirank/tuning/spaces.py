@@ -9,7 +9,14 @@ from typing import Any, cast
 from densirank.errors import InputError
 from densirank.methods import Method
 from densirank.risks.pairwise import SAMPLERS
-from densirank.settings import FLOATS, KEYS, SettingOverrides, check_keys, parse_settings
+from densirank.settings import (
+    FILTER_POWERS,
+    FLOATS,
+    KEYS,
+    SettingOverrides,
+    check_keys,
+    parse_settings,
+)
 from densirank.tuning.dimensions import Choices, Dimension, Range, Space, Value
 
 TRAINED: Space = {
@@ -34,6 +41,21 @@ _PAIRWISE: Space = {
     "l2": Range(1e-4, 1.0, log=True, points=(1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3)),
     "negatives": Choices((5, 20, 100)),
 }
+_GENERAL: Space = {
+    "base_exponent": Range(0.0, 0.5, points=(0.0, 0.25, 0.5)),
+    "user_exponent": Range(0.0, 1.25, points=(0.0, 0.5, 0.75, 1.0)),
+    "filter_weight": Range(0.02, 2.0, log=True, points=(0.05, 0.1, 0.2, 0.4)),
+}
+_BLIND: Space = {
+    **_GENERAL,
+    "filter_powers": Choices(FILTER_POWERS),
+    "low_pass_weight": Range(0.0, 0.2, points=(0.0, 0.05, 0.1)),
+}
+_TIMED: Space = {
+    "recency": Range(0.0, 5.0, points=(0.0, 1.0, 2.0, 3.0)),
+    "filter_recency": Range(0.0, 20.0, points=(0.0, 2.0, 5.0, 10.0)),
+    "filter_span": Choices((0, 4, 8, 16)),
+}
 _DROPOUT: Space = {"dropout": Range(0.0, 0.7)}
 
 OF_WORD: Mapping[str, Space] = {
@@ -41,6 +63,9 @@ OF_WORD: Mapping[str, Space] = {
     "pde": _DENSITY,
     "mle": _DENSITY,
     **{f"pairwise-{sampler}": _PAIRWISE for sampler in SAMPLERS},
+    "densirank": _GENERAL,
+    "densirank-blind": _BLIND,
+    "densirank-blind-pde": _BLIND,
     "dregn-cf": {**_DENSITY, "ratio_bound": Range(10.0, 200.0, log=True)},
     "enmf": {**_DROPOUT, "unobserved_weight": Range(1e-3, 0.5, log=True)},
     "ngcf": _DROPOUT,
@@ -59,6 +84,9 @@ OF_WORD: Mapping[str, Space] = {
 }
 """What is searched because of a word: the name of a risk, of a model or of a method."""
 
+OF_ORDER: Mapping[str, Space] = {"densirank": _TIMED}
+"""What a method searches as well where an order of time is known."""
+
 OF_OPTIMISER: Mapping[str, Space] = {
     "whitened": {"learning_rate": Range(0.02, 0.5, log=True, points=(0.05, 0.1, 0.2, 0.4))},
 }
@@ -68,7 +96,7 @@ CLIPPING: Space = {"max_norm": Range(1.0, 9.0, points=tuple(map(float, range(1, 
 """The paper's n̄, for methods that clip norms."""
 
 
-def space_for(method: Method, fixed: SettingOverrides) -> Space:
+def space_for(method: Method, fixed: SettingOverrides, ordered: bool = False) -> Space:
     """What is searched for a method by default, less what has been fixed.
 
     >>> from densirank.methods import method_named
@@ -83,6 +111,8 @@ def space_for(method: Method, fixed: SettingOverrides) -> Space:
         space |= CLOSED_FORM
     for word in words:
         space |= OF_WORD[str(word)]
+    if ordered:
+        space |= OF_ORDER.get(method.name, {})
     if method.risk is not None:
         space |= OF_OPTIMISER.get(method.settings(**fixed).optimiser, {})
     if method.max_norm is not None:

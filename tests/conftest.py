@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 import torch
@@ -13,3 +14,18 @@ if not torch.cuda.is_available():  # kernels are interpreted then; they decide w
 def one_thread() -> None:
     """Tensors in tests are tiny: threads that wait for each other would cost ten times the work."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The figures that are saved, so that what is in them can be looked at."""
+    figures: list[Any] = []
+    figure = pytest.importorskip("matplotlib.figure").Figure
+    save = figure.savefig
+
+    def keep(self: Any, *places: Any, **options: Any) -> None:
+        figures.append(self)
+        save(self, *places, **options)
+
+    monkeypatch.setattr(figure, "savefig", keep)
+    return figures

@@ -8,8 +8,6 @@ import pytest
 
 from densirank.calibrating.figure import draw
 
-matplotlib_figure = pytest.importorskip("matplotlib.figure")
-
 
 def table(frequency: list[float]) -> pl.DataFrame:
     return pl.DataFrame(
@@ -22,16 +20,8 @@ def table(frequency: list[float]) -> pl.DataFrame:
 
 
 def test_every_table_is_a_line_of_its_own_beside_the_diagonal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, drawn: list[Any]
 ) -> None:
-    drawn: list[Any] = []
-    save = matplotlib_figure.Figure.savefig
-
-    def keep(self: Any, *places: Any, **options: Any) -> None:
-        drawn.append(self)
-        save(self, *places, **options)
-
-    monkeypatch.setattr(matplotlib_figure.Figure, "savefig", keep)
     tables = {"as trained": table([4e-5, 1e-3, 5e-2]), "calibrated": table([1e-5, 0.0, 1e-1])}
     draw(tables, tmp_path / "reliability.png")
     assert (tmp_path / "reliability.png").read_bytes().startswith(b"\x89PNG")

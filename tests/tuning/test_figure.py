@@ -3,14 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from densirank import METHODS
 from densirank.tuning import Choices, Range, Study, Trial
 from densirank.tuning.dimensions import Setting, Space
 from densirank.tuning.figure import draw
-
-matplotlib_figure = pytest.importorskip("matplotlib.figure")
 
 SPACE: Space = {
     "dim": Choices((8, 64)),
@@ -26,16 +22,8 @@ def trial(number: int, status: Any, ndcg: float, max_norm: float | None) -> Tria
 
 
 def test_every_trial_that_ranked_anything_is_in_every_panel(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, drawn: list[Any]
 ) -> None:
-    drawn: list[Any] = []
-    save = matplotlib_figure.Figure.savefig
-
-    def keep(self: Any, *places: Any, **options: Any) -> None:
-        drawn.append(self)
-        save(self, *places, **options)
-
-    monkeypatch.setattr(matplotlib_figure.Figure, "savefig", keep)
     trials = (
         trial(1, "finished", 0.2, 3.0),
         trial(2, "finished", 0.3, None),

@@ -198,6 +198,14 @@ def test_order_counts_where_it_is_known_and_nobody_said_otherwise() -> None:
         recency(False, recency=1.0)
 
 
+def test_a_ranker_that_is_fitted_again_forgets_the_order_of_the_first_data() -> None:
+    users, items = [0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2]
+    ranker = Ranker("densirank", device="cpu", dim=2, iterations=1)
+    ranker.fit(Interactions.from_pairs(users, items, ordered=True))
+    assert ranker.settings.recency > 0
+    assert ranker.fit(Interactions.from_pairs(users, items)).settings.recency == 0
+
+
 def test_weights_that_a_risk_would_not_look_at_are_refused() -> None:
     with pytest.raises(InputError, match="user_exponent is for the density risks"):
         Ranker("bpr-mf", user_exponent=0.5, iterations=1, device="cpu").fit([(0, 1), (1, 0)])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, TypedDict, cast
+from typing import Any, Literal, TypedDict, cast, get_args
 
 from densirank.errors import InputError
 
@@ -25,7 +25,7 @@ WEIGHTINGS = ("recency", "user_exponent", "base_exponent", "candidate_correction
 """What makes a density risk more general than the paper's."""
 
 
-FILTER_POWERS = ("mild", "graph")
+FILTER_POWERS: tuple[FilterPowers, ...] = get_args(FilterPowers)
 """How popular items and long rows are held back in the item–item filter."""
 
 

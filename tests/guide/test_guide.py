@@ -34,6 +34,18 @@ def _free_port() -> int:
         return int(listening.getsockname()[1])
 
 
+def _run(words: list[str], folder: Path, tools: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words,
+        cwd=folder,
+        env={**os.environ, "PATH": tools},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+
+
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A PATH with a ``densirank`` that need not load everything each time."""
@@ -60,15 +72,7 @@ def test_every_command_of_the_guide_works(tmp_path: Path, tools: str) -> None:
     script = _script(GUIDE.read_text(encoding="utf-8"))
     assert script.count("densirank") > 10
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    done = subprocess.run(
-        ["bash", "-c", script.replace("8000", str(_free_port()))],
-        cwd=tmp_path,
-        env={**os.environ, "PATH": tools},
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+    done = _run(["bash", "-c", script.replace("8000", str(_free_port()))], tmp_path, tools)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     assert '"kind":"folded-in"' in done.stdout.replace(" ", "")
     assert (tmp_path / "lists.parquet").stat().st_size > 0
@@ -77,14 +81,6 @@ def test_every_command_of_the_guide_works(tmp_path: Path, tools: str) -> None:
 
 def test_a_command_that_fails_fails_and_says_why(tmp_path: Path, tools: str) -> None:
     """Or the guide could not fail."""
-    done = subprocess.run(
-        ["densirank", "evaluate", "nothing", "nowhere"],
-        cwd=tmp_path,
-        env={**os.environ, "PATH": tools},
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+    done = _run(["densirank", "evaluate", "nothing", "nowhere"], tmp_path, tools)
     assert done.returncode == 2
     assert "nothing" in done.stderr

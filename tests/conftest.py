@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +9,10 @@ import torch
 
 if not torch.cuda.is_available():  # kernels are interpreted then; they decide when first imported
     os.environ["TRITON_INTERPRET"] = "1"
+
+TOOLS = str(Path(__file__).with_name("tools"))
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [TOOLS, os.environ.get("PYTHONPATH")]))
+"""Scripts that tests start find there what tests find."""
 
 
 @pytest.fixture(scope="session", autouse=True)

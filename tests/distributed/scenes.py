@@ -9,7 +9,7 @@ run has threads by then, which a fork would lose. It plays what it is asked for,
 - ``torchrun WORDS``: torchrun's own agent, whose processes are forked from it, not started anew;
 - ``python WORDS``: what the interpreter would do with the words, in one process.
 
-No process lives longer than ``forking.PATIENCE``.
+No process lives longer than ``ranks.PATIENCE``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from unittest import mock
 
 import torch
 import torch._dynamo  # with Adam, and at once: every fork would load it
-from forking import PATIENCE, apart, forked, lasting_store, status_of
+from forking import forked, status_of
+from ranks import PATIENCE, apart, lasting_store
 from torch.distributed.launcher.api import elastic_launch
 from torch.distributed.run import config_from_args, parse_args
 

@@ -7,7 +7,6 @@ NCCL wants a GPU for each process of a machine. With hosts of different names, w
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from forking import free_port
 
 from densirank import Ranker
 from densirank.data.synthetic import planted
@@ -45,9 +45,7 @@ def fits(folder: Path) -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_two_processes_that_talk_by_nccl_train_the_model_of_one(tmp_path: Path) -> None:
     assert _ended(_started(tmp_path, {})) == [0]
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(probe.getsockname()[1])}
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     meeting |= {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "NCCL_SOCKET_IFNAME": "lo"}
     two = [
         _started(tmp_path, meeting | {"RANK": rank, "NCCL_HOSTID": f"host-{rank}"})

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from typing import Any
 
 import pytest
 import uvicorn
+from forking import free_port
 from typer.testing import CliRunner
 
 from densirank import Ranker
@@ -25,12 +25,6 @@ from densirank.cli import app
 from densirank.errors import DensirankError
 
 PATIENCE = 120.0
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def until(done: Callable[[], Any], server: subprocess.Popen[bytes]) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -13,10 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from forking import free_port
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 GUIDE = ROOT / "docs" / "guide.md"
-WARM = Path(__file__).with_name("warm.py")
+WARM = ROOT / "tests" / "tools" / "warm.py"
 SECONDS = 240
 
 
@@ -26,12 +26,6 @@ def _script(guide: str) -> str:
     for language, code in re.findall(r"```(bash|python)\n(.*?)```", guide, flags=re.DOTALL):
         parts.append(code if language == "bash" else f"python - <<'END'\n{code}END\n")
     return "\n".join(parts)
-
-
-def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
 
 
 def _run(words: list[str], folder: Path, tools: str) -> subprocess.CompletedProcess[str]:
@@ -72,7 +66,7 @@ def test_every_command_of_the_guide_works(tmp_path: Path, tools: str) -> None:
     script = _script(GUIDE.read_text(encoding="utf-8"))
     assert script.count("densirank") > 10
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    done = _run(["bash", "-c", script.replace("8000", str(_free_port()))], tmp_path, tools)
+    done = _run(["bash", "-c", script.replace("8000", str(free_port()))], tmp_path, tools)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     assert '"kind":"folded-in"' in done.stdout.replace(" ", "")
     assert (tmp_path / "lists.parquet").stat().st_size > 0

@@ -12,11 +12,13 @@ import os
 import signal
 import socket
 import sys
-import traceback
+from functools import partial
 
 
 def keep(path: str) -> None:
     """Serve until killed."""
+    from forking import forked
+
     import densirank.cli  # noqa: F401  (this is what takes long)
 
     listening = socket.socket(socket.AF_UNIX)
@@ -25,45 +27,30 @@ def keep(path: str) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         asking, _ = listening.accept()
-        if os.fork() == 0:
-            listening.close()
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            _fulfil(asking)
-            os._exit(0)
+        forked({}, partial(_fulfil, asking))
         asking.close()
 
 
 def _fulfil(asking: socket.socket) -> None:
     """Run one command in a process of its own; say which one it is, and how it ended."""
+    from forking import forked
+
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _, terminal, _, _ = socket.recv_fds(asking, 1, 3)
     with asking.makefile("rw") as words:
-        wish = json.loads(words.readline())
-        child = os.fork()
-        if child == 0:
-            _run(wish, terminal)
+        child = forked({}, partial(_run, terminal, **json.loads(words.readline())))
         print(child, file=words, flush=True)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), file=words, flush=True)
 
 
-def _run(wish: dict[str, object], terminal: list[int]) -> None:
+def _run(terminal: list[int], folder: str, words: list[str]) -> None:
     from densirank.cli import main
 
-    status = 1
-    try:
-        for number, lent in enumerate(terminal):
-            os.dup2(lent, number)
-        os.chdir(str(wish["folder"]))
-        sys.argv = ["densirank", *wish["words"]]  # type: ignore[misc]
-        main()
-        status = 0
-    except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
+    for number, lent in enumerate(terminal):
+        os.dup2(lent, number)
+    os.chdir(folder)
+    sys.argv = ["densirank", *words]
+    main()
 
 
 def ask(path: str, words: list[str]) -> int:

@@ -107,9 +107,13 @@ def test_the_memory_beside_a_cpu_is_all_that_the_machine_has() -> None:
     assert memory_bytes(CPU) == 1024 * int(total.split()[1])
 
 
-def test_the_memory_of_a_gpu_is_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (5, 8))
-    assert memory_bytes(CUDA) == 5
+def test_the_memory_of_a_gpu_is_what_is_free_or_kept_unused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (5, 80))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 40)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 10)
+    assert memory_bytes(CUDA) == 5 + 40 - 10
 
 
 def test_a_system_that_does_not_tell_its_memory_is_not_doubted(

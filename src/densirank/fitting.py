@@ -18,7 +18,7 @@ from densirank.methods import Method
 from densirank.models import MODELS, Model
 from densirank.new_data.folding import ITEM_ITEM, ItemSide
 from densirank.ranking.beside import Beside
-from densirank.ranking.item_filter import nearness
+from densirank.ranking.nearness import nearness
 from densirank.ranking.scores import VectorScorer
 from densirank.risks import risk_for
 from densirank.risks.fused import FORMS
@@ -136,7 +136,7 @@ def _hard_candidates(
         return None
     near = beside.near
     if near is None:
-        near = nearness(data, device, settings.filter_span, settings.filter_powers)
+        near = nearness(data, device, settings.filter_span, settings.filter_kind)
     return HardCandidates.of(beside.histories, near, settings.hard_candidates)
 
 

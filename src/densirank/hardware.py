@@ -44,9 +44,14 @@ def resolve_hardware(device: str, precision: str, dim: int, has_kernels: bool = 
 
 
 def memory_bytes(device: torch.device) -> int:
-    """What a computation can have at most: what is free on a GPU, all there is beside a CPU."""
+    """What a computation can have at most: what is free on a GPU, all there is beside a CPU.
+
+    What torch keeps there for later use is as good as free: an earlier fit may have left much of
+    it.
+    """
     if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
+        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return torch.cuda.mem_get_info(device)[0] + kept
     if not hasattr(os, "sysconf"):  # Windows does not say
         return sys.maxsize
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

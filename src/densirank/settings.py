@@ -15,7 +15,7 @@ from densirank.errors import InputError
 
 Candidates = int | Literal["batch", "all"]
 Optimiser = Literal["adam", "whitened"]
-FilterPowers = Literal["mild", "graph"]
+FilterKind = Literal["mild", "graph", "ridge"]
 
 RATES: Mapping[str, float] = {"adam": 0.05, "whitened": 0.2}
 """The step size that goes with an optimiser where none is given."""
@@ -25,8 +25,8 @@ WEIGHTINGS = ("recency", "user_exponent", "base_exponent", "candidate_correction
 """What makes a density risk more general than the paper's."""
 
 
-FILTER_POWERS: tuple[FilterPowers, ...] = get_args(FilterPowers)
-"""How popular items and long rows are held back in the item–item filter."""
+FILTER_KINDS: tuple[FilterKind, ...] = get_args(FilterKind)
+"""What makes items near each other in the item–item filter."""
 
 
 FILTERS = ("filter_weight", "low_pass_weight")
@@ -57,7 +57,7 @@ class SettingOverrides(TypedDict, total=False):
     hard_candidates: int
     filter_recency: float
     filter_span: int
-    filter_powers: FilterPowers
+    filter_kind: FilterKind
     low_pass_weight: float
     low_pass_rank: int
     inference_layers: int | None
@@ -122,8 +122,8 @@ class Settings:
     """δ of the user's items in the item–item filter."""
     filter_span: int = 0
     """Items in a row of time that are near each other in the filter; 0: time says nothing there."""
-    filter_powers: FilterPowers = "mild"
-    """Whether the filter holds popular items back less than LightGCN's ``graph``, or as much."""
+    filter_kind: FilterKind = "mild"
+    """N of the filter: ``mild`` or the ``graph``'s way with popular items, or by ``ridge``."""
     low_pass_weight: float = 0.0
     """How much of the low-pass filter is added to the scores; 0: none."""
     low_pass_rank: int = 256
@@ -150,9 +150,9 @@ class Settings:
             _check_whole(key, getattr(self, key), at_least=0)
         if self.optimiser not in RATES:
             raise InputError(f"optimiser must be {' or '.join(RATES)}, not {self.optimiser!r}")
-        if self.filter_powers not in FILTER_POWERS:
-            names = " or ".join(FILTER_POWERS)
-            raise InputError(f"filter_powers must be {names}, not {self.filter_powers!r}")
+        if self.filter_kind not in FILTER_KINDS:
+            names = ", ".join(FILTER_KINDS)
+            raise InputError(f"filter_kind must be one of {names}, not {self.filter_kind!r}")
         _check_number("learning_rate", self.learning_rate, above=0)
         _check_number("l2", self.l2, above=None)
         _check_number("decay", self.decay, above=None, at_most=1)
@@ -249,7 +249,7 @@ def _parse(key: str, value: object) -> Any:
         return value
     if key in ("max_norm", "inference_layers") and value.lower() == "none":
         return None
-    if key in ("optimiser", "filter_powers") or (key == "candidates" and value in ("batch", "all")):
+    if key in ("optimiser", "filter_kind") or (key == "candidates" and value in ("batch", "all")):
         return value
     try:
         return float(value) if key in FLOATS else int(value)

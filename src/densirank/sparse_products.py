@@ -70,6 +70,21 @@ def without(block: Matrix, barred: Matrix) -> Matrix:
     return block - block.multiply(there)  # SciPy keeps no zeros that a difference comes to
 
 
+def scaled(
+    matrix: Matrix,
+    *,
+    by_row: NDArray[np.floating[Any]] | None = None,
+    by_column: NDArray[np.floating[Any]] | None = None,
+) -> Matrix:
+    """The same with each row, or each column, multiplied by a number of its own."""
+    values = matrix.data
+    if by_row is not None:
+        values = values * np.repeat(by_row, np.diff(matrix.indptr)).astype(values.dtype)
+    if by_column is not None:
+        values = values * by_column.astype(values.dtype)[matrix.indices]
+    return sparse.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
 def narrow(matrix: Matrix) -> Matrix:
     """The same with 32-bit indices where they suffice: a product is bound by the bytes it reads."""
     if matrix.indices.dtype == np.int32 or max(matrix.nnz, *matrix.shape) >= 2**31:

@@ -287,7 +287,7 @@ def test_bad_training_files_are_refused_and_nothing_is_written(
         (["fit", "{t}", "--out", "{d}", "--device", "abacus"], "auto, cpu or cuda"),
         (["fit", "{t}", "--out", "{d}", "--precision", "quarter"], "auto, half or float32"),
         (["fit", "{t}", "--out", "{d}", "--set", "optimiser=magic"], "adam or whitened"),
-        (["fit", "{t}", "--out", "{d}", "--set", "filter_powers=magic"], "mild or graph"),
+        (["fit", "{t}", "--out", "{d}", "--set", "filter_kind=magic"], "mild, graph, ridge"),
         (["fit", "{t}", "--out", "{t}"], "is a file"),
         (["fit", "nowhere.txt", "--out", "{d}"], "nowhere.txt"),
         (["fit", "{m}", "--out", "{d}"], "is a folder"),

@@ -9,6 +9,7 @@ import densirank
 from densirank.csr import PartSource, Rows, SparsePart
 from densirank.ranking.item_filter import ItemFilter
 from densirank.ranking.scores import VectorScorer
+from densirank.settings import FilterKind
 
 N_USERS, N_ITEMS, DIM = 60, 4000, 8
 
@@ -37,10 +38,10 @@ def best_are_seen(scorer: VectorScorer) -> Rows:
     return Rows(torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)]), torch.cat(rows))
 
 
-@pytest.fixture(scope="session", params=["stored", "made"])
+@pytest.fixture(scope="session", params=["stored", "mild", "ridge"])
 def with_sparse_part(scorer: VectorScorer, request: pytest.FixtureRequest) -> VectorScorer:
     """The same vectors, and some items of each user that are raised besides."""
-    part = _up_to_30_raised() if request.param == "stored" else _by_a_filter(scorer)
+    part = _by_a_filter(scorer, request.param) if request.param != "stored" else _up_to_30_raised()
     return VectorScorer(scorer.user_vectors, scorer.item_vectors, part)
 
 
@@ -56,10 +57,10 @@ def _up_to_30_raised() -> SparsePart:
     return SparsePart(Rows(torch.from_numpy(indptr), columns), values)
 
 
-def _by_a_filter(scorer: VectorScorer) -> PartSource:
+def _by_a_filter(scorer: VectorScorer, kind: FilterKind) -> PartSource:
     """By what people had, about twelve items each: many items have no part in anybody's."""
     random = np.random.default_rng(5)
     had = random.random((N_USERS, N_ITEMS)) < 0.003
     had[0] = False
-    made = ItemFilter.of(densirank.read(sparse.csr_array(had)), torch.device("cpu"))
+    made = ItemFilter.of(densirank.read(sparse.csr_array(had)), torch.device("cpu"), kind=kind)
     return made.beside(scorer.user_vectors, scorer.item_vectors, weight=0.3)

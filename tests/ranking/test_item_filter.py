@@ -17,10 +17,11 @@ from densirank import Ranker, sparse_products
 from densirank.data.interactions import Interactions
 from densirank.data.synthetic import planted
 from densirank.errors import InputError
-from densirank.ranking import item_filter
+from densirank.ranking import nearness
 from densirank.ranking.filter_part import FilterPart
 from densirank.ranking.item_filter import ItemFilter
 from densirank.ranking.scores import VectorScorer
+from densirank.settings import FILTER_KINDS, FilterKind
 
 CPU = torch.device("cpu")
 
@@ -73,7 +74,7 @@ def test_with_the_graphs_powers_it_is_the_linear_filter_of_the_graph() -> None:
     degrees = np.maximum(owned.sum(1, keepdims=True), 1.0), np.maximum(owned.sum(0), 1.0)
     graph = owned / np.sqrt(degrees[0]) / np.sqrt(degrees[1])
     scores = graph @ graph.T @ graph
-    made = ItemFilter.of(densirank.read(sparse.csr_array(owned)), CPU, powers="graph")
+    made = ItemFilter.of(densirank.read(sparse.csr_array(owned)), CPU, kind="graph")
     expected = np.where(owned, 0, scores / np.maximum(scores.std(1, keepdims=True), 1e-12))
     np.testing.assert_allclose(_table(made), expected, rtol=2e-4, atol=1e-5)
 
@@ -98,7 +99,7 @@ def test_nearness_in_time_asks_for_an_order() -> None:
 def test_an_item_keeps_its_nearest_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
     owned = _owned(12, 30, seed=4)
     data = densirank.read(sparse.csr_array(owned))
-    monkeypatch.setattr(item_filter, "NEIGHBOURS", 1)  # the item itself: what is had, is barred
+    monkeypatch.setattr(nearness, "NEIGHBOURS", 1)  # the item itself: what is had, is barred
     assert not _table(ItemFilter.of(data, CPU)).any()
 
 
@@ -114,11 +115,12 @@ def test_beside_vectors_both_count_in_standard_deviations() -> None:
     np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-4)
 
 
-def test_a_ranker_ranks_validates_and_saves_with_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", FILTER_KINDS)
+def test_a_ranker_ranks_validates_and_saves_with_it(tmp_path: Path, kind: FilterKind) -> None:
     world = planted(150, 80, items_per_user=12, test_items_per_user=4, seed=3)
 
     def fitted(weight: float) -> Ranker:
-        ranker = Ranker(dim=8, iterations=10, filter_weight=weight, device="cpu")
+        ranker = Ranker(dim=8, iterations=10, filter_weight=weight, filter_kind=kind, device="cpu")
         return ranker.fit(world.train, 0.2)
 
     plain, filtered = fitted(0.0), fitted(0.5)

@@ -17,7 +17,8 @@ import torch
 from densirank.automatic.climbing import climb
 from densirank.automatic.judging import Judge
 from densirank.data.interactions import Interactions
-from densirank.ranking.item_filter import ItemFilter, nearness
+from densirank.ranking.item_filter import ItemFilter
+from densirank.ranking.nearness import nearness
 from densirank.ranking.scores import VectorScorer
 from densirank.settings import SettingOverrides
 

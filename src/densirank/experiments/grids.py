@@ -101,11 +101,16 @@ BLIND = Grid(
     (
         {"base_exponent": (0.0, 0.5)},
         {"max_norm": (4.0, 5.5)},
-        {"filter_powers": ("graph",), "filter_weight": (0.05, 0.075, 0.1)},
+        {"filter_kind": ("graph",), "filter_weight": (0.05, 0.075, 0.1)},
         {"filter_weight": (0.0, 0.2, 0.4)},
         {"low_pass_weight": (0.0, 0.1)},
         {"user_exponent": (0.5, 1.0)},
         {"l2": (0.02, 0.05)},
+        {"max_norm": (7.0, 9.0)},
+        {"filter_kind": ("mild",), "filter_weight": (0.1, 0.2, 0.4)},
+        {"base_exponent": (0.25,)},
+        {"inference_layers": (2, 4)},
+        {"filter_kind": ("ridge",), "filter_weight": (0.1, 0.4, 0.8)},
     ),
     seeds=FIVE,
     held_out=(0.1, 0.2),
@@ -132,7 +137,7 @@ GRIDS: Mapping[str, Grid] = {
     "itemknn": Grid(
         stages=({"neighbours": (50, 100, 200, 400)}, {"l2": (0.0, 10.0, 50.0, 200.0)}), seeds=(0,)
     ),
-    "ease": Grid(stages=({"l2": (50.0, 100.0, 200.0, 500.0)},), seeds=(0,)),
+    "ease": Grid(stages=({"l2": (10.0, 20.0, 50.0, 100.0, 200.0, 500.0)},), seeds=(0,)),
     "densirank-blind": BLIND,
     "densirank-blind-pde": BLIND,
     "densirank": TIMED,

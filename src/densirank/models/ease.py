@@ -14,13 +14,10 @@ from torch import Tensor
 
 from densirank.csr import KEPT, Rows, SparsePart, sparse_matrix
 from densirank.data.interactions import Interactions
-from densirank.dense_products import on_device
 from densirank.errors import InputError
 from densirank.hardware import memory_bytes
 from densirank.models.item_item import ItemItem
-
-BLOCK_BYTES = 256 << 20
-"""Memory for rows of items × items or users × items that are worked on at once."""
+from densirank.products import BLOCK_BYTES, use_rows_of_product
 
 
 class Ease(ItemItem):
@@ -68,17 +65,12 @@ def _require_memory(n_items: int, device: torch.device) -> None:
 def _gram(data: Interactions, device: torch.device) -> Tensor:
     """XᵀX, (items, items): how many users have both."""
     owned = data.matrix()
-    by_item = owned.T.tocsr()
-    whole = on_device(by_item, device) if device.type == "cuda" else None
     gram = torch.empty(data.n_items, data.n_items, device=device)
-    at_once = _rows_at_once(data)
-    for first in range(0, data.n_items, at_once):
-        items = by_item[first : first + at_once]
-        if whole is None:
-            rows = torch.from_numpy((items @ owned).toarray())
-        else:  # fast where one side is dense
-            rows = (whole @ on_device(items, device).to_dense().T).T
-        gram[first : first + at_once] = rows
+
+    def write(items: slice, rows: Tensor) -> None:
+        gram[items] = rows
+
+    use_rows_of_product(owned.T.tocsr(), owned, device, write)
     return gram
 
 

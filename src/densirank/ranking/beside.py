@@ -33,7 +33,7 @@ class Beside:
         item_filter = low_pass = None
         if settings.filter_weight != 0:
             recency, span = settings.filter_recency, settings.filter_span
-            item_filter = ItemFilter.of(data, device, recency, span, settings.filter_powers)
+            item_filter = ItemFilter.of(data, device, recency, span, settings.filter_kind)
         if settings.low_pass_weight != 0:
             low_pass = LowPass.of(data, settings.low_pass_rank, device)
         return cls(item_filter, low_pass, data, settings, device)

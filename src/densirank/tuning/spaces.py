@@ -10,7 +10,7 @@ from densirank.errors import InputError
 from densirank.methods import Method
 from densirank.risks.pairwise import SAMPLERS
 from densirank.settings import (
-    FILTER_POWERS,
+    FILTER_KINDS,
     FLOATS,
     KEYS,
     SettingOverrides,
@@ -48,7 +48,7 @@ _GENERAL: Space = {
 }
 _BLIND: Space = {
     **_GENERAL,
-    "filter_powers": Choices(FILTER_POWERS),
+    "filter_kind": Choices(FILTER_KINDS),
     "low_pass_weight": Range(0.0, 0.2, points=(0.0, 0.05, 0.1)),
 }
 _TIMED: Space = {

@@ -10,13 +10,18 @@ from densirank import Interactions, Ranker
 from densirank.automatic.filtering import NOTHING, WEIGHTS, FilterChoice, FilterUse
 from densirank.automatic.judging import Judge, popularity_scorer
 from densirank.data.splitting import validation_split
-from densirank.settings import SettingOverrides
+from densirank.data.synthetic import planted
+from densirank.settings import FilterKind, SettingOverrides
 
 CPU = torch.device("cpu")
 
 
 def _always() -> bool:
     return True
+
+
+def _never(seconds: float) -> bool:
+    return False
 
 
 @pytest.mark.parametrize("method", ["popularity", "densirank"])
@@ -42,9 +47,42 @@ def test_without_an_order_nothing_of_time_is_chosen(log: Interactions) -> None:
     unordered = replace(log, ordered=False, timestamps=None)
     train, held_out = validation_split(unordered)
     choice = FilterChoice(Judge.of(train, held_out, CPU, math.inf), CPU)
-    how, _ = choice.alone(popularity_scorer(train, CPU), _always)
+    how, _ = choice.alone(popularity_scorer(train, CPU), _always, _never)
     assert (how.recency, how.span) == (0, 0)
     assert how.weight > 0
+
+
+FEW_PEOPLE = planted(80, 50, rank=4, items_per_user=10, concentration=2.0, seed=3).train
+ONE_TASTE_EACH = planted(
+    300, 60, rank=3, items_per_user=12, concentration=4.0, popularity_exponent=1.0, seed=2
+).train
+
+
+@pytest.mark.parametrize(("world", "kind"), [(FEW_PEOPLE, "ridge"), (ONE_TASTE_EACH, "mild")])
+def test_without_an_order_the_better_kind_is_chosen_where_there_is_time_to_build_both(
+    world: Interactions, kind: FilterKind
+) -> None:
+    train, held_out = validation_split(replace(world, ordered=False, timestamps=None))
+    popularity = popularity_scorer(train, CPU)
+    choice = FilterChoice(Judge.of(train, held_out, CPU, math.inf), CPU)
+    by_mild, ndcg_by_mild = choice.alone(popularity, _always, _never)
+    how, ndcg = choice.alone(popularity, _always, lambda seconds: seconds > 0)
+    assert by_mild.kind == "mild"
+    assert how.kind == kind
+    assert (ndcg > ndcg_by_mild) == (kind == "ridge")
+    fitted = Ranker("popularity", device="cpu", **how.settings).fit(train)
+    assert fitted.evaluate(held_out, 20)["ndcg@20"] == pytest.approx(ndcg, abs=1e-6)
+
+
+def test_with_an_order_a_ridge_is_not_built(log: Interactions) -> None:
+    train, held_out = validation_split(log)
+    choice = FilterChoice(Judge.of(train, held_out, CPU, math.inf), CPU)
+
+    def time_to_build(seconds: float) -> bool:
+        raise AssertionError("nothing is to be built")
+
+    how, _ = choice.alone(popularity_scorer(train, CPU), _always, time_to_build)
+    assert how.kind == "mild"
 
 
 def test_a_large_weight_leaves_the_order_to_the_filter(log: Interactions) -> None:

@@ -20,7 +20,8 @@ from densirank.data.interactions import Interactions
 from densirank.ranking.item_filter import ItemFilter
 from densirank.ranking.nearness import nearness
 from densirank.ranking.scores import VectorScorer
-from densirank.settings import SettingOverrides
+from densirank.settings import FilterKind, SettingOverrides
+from densirank.sparse_products import Matrix
 
 WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 1.0, 2.0, 5.0, 20.0, 100.0)
 """What α may be; at the end the filter is all that counts."""
@@ -42,6 +43,7 @@ class FilterUse:
     weight: float = 0.0
     recency: float = 0.0
     span: int = 0
+    kind: FilterKind = "mild"
 
     @property
     def settings(self) -> SettingOverrides:
@@ -49,6 +51,7 @@ class FilterUse:
             "filter_weight": self.weight,
             "filter_recency": self.recency,
             "filter_span": self.span,
+            "filter_kind": self.kind,
         }
 
 
@@ -57,6 +60,8 @@ FIRST = 0.2
 """The weight that is tried first beside trained vectors."""
 ALONE = 20.0
 """And beside popularity."""
+RIDGE = 4.0
+"""How many times as long as with mild powers it takes to build the filter by ridge, at most."""
 
 
 def seconds_at_most(data: Interactions, device: torch.device) -> float:
@@ -76,19 +81,33 @@ class FilterChoice:
         self._span = SPAN if ordered else 0
         self._recencies = RECENCIES if ordered else (0.0,)
         self._usual = USUAL_RECENCY if ordered else 0.0
-        self._filters: dict[float, ItemFilter] = {}
-        started = time.perf_counter()
-        self._near = nearness(judge.train, device, self._span)
-        self._building_seconds = time.perf_counter() - started
+        self._filters: dict[tuple[FilterKind, float], ItemFilter] = {}
+        self._near: dict[FilterKind, Matrix] = {}
+        self._building_seconds: dict[FilterKind, float] = {}
+        self._build("mild")
         self.verdict_seconds = judge.seconds  # what a look takes: the last one, with the filter
 
-    def seconds_for(self, data: Interactions) -> float:
+    def seconds_for(self, data: Interactions, kind: FilterKind) -> float:
         """About what building it takes, by what it took for the training part."""
-        return self._building_seconds * len(data) / len(self._judge.train)
+        return self._building_seconds[kind] * len(data) / len(self._judge.train)
 
-    def alone(self, popularity: VectorScorer, go_on: Callable[[], bool]) -> tuple[FilterUse, float]:
-        """The best that can be had untrained: (how beside popularity, its nDCG@20)."""
+    def alone(
+        self,
+        popularity: VectorScorer,
+        go_on: Callable[[], bool],
+        time_to_build: Callable[[float], bool],
+    ) -> tuple[FilterUse, float]:
+        """The best that can be had untrained: (how beside popularity, its nDCG@20).
+
+        ``time_to_build`` says whether there are so many seconds for another kind of it. Where an
+        order is known, recent items say what a ridge would find out.
+        """
         start = FilterUse(ALONE, self._usual, self._span)
+        ordered = self._judge.train.ordered
+        if not ordered and time_to_build(RIDGE * self._building_seconds["mild"]):
+            self._build("ridge")
+            by_ridge = replace(start, kind="ridge")
+            start = max(start, by_ridge, key=lambda how: self._ndcg(popularity, how))
         return self.beside(popularity, start, go_on, recency_too=True)
 
     def beside(
@@ -116,15 +135,20 @@ class FilterChoice:
 
     def _ndcg(self, vectors: VectorScorer, how: FilterUse) -> float:
         users, items = vectors.user_vectors, vectors.item_vectors
-        part = self._filter_of(how.recency).beside(users, items, how.weight)
+        part = self._filter_of(how.kind, how.recency).beside(users, items, how.weight)
         started = time.perf_counter()
         ndcg = self._judge(VectorScorer(users, items, part))
         self.verdict_seconds = time.perf_counter() - started
         return ndcg
 
-    def _filter_of(self, recency: float) -> ItemFilter:
-        if recency not in self._filters:
-            self._filters[recency] = ItemFilter.for_histories(
-                self._judge.train, self._near, self._device, recency
+    def _filter_of(self, kind: FilterKind, recency: float) -> ItemFilter:
+        if (kind, recency) not in self._filters:
+            self._filters[kind, recency] = ItemFilter.for_histories(
+                self._judge.train, self._near[kind], self._device, recency
             )
-        return self._filters[recency]
+        return self._filters[kind, recency]
+
+    def _build(self, kind: FilterKind) -> None:
+        started = time.perf_counter()
+        self._near[kind] = nearness(self._judge.train, self._device, self._span, kind)
+        self._building_seconds[kind] = time.perf_counter() - started

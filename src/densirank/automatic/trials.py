@@ -39,6 +39,8 @@ MOST = 60
 """Trained attempts: a search of small data ends here, if not before."""
 FOR_UNTRAINED = 0.25
 """Share of the budget that may go by before training is tried."""
+FOR_KINDS = 0.4
+"""The same where another kind of filter can be built until then."""
 A_PAIR = 1e-6
 """Seconds for each pair, user and item without which training is not even begun."""
 VERDICTS = 5
@@ -83,7 +85,9 @@ class Trials:
     @property
     def seconds_for_filter(self) -> float:
         """What the filter takes in the last fit."""
-        return 0.0 if self._filter is None else self._filter.seconds_for(self._whole)
+        if self._filter is None:
+            return 0.0
+        return self._filter.seconds_for(self._whole, self._beside.kind)
 
     def _go_on(self, seconds: float = 0.0) -> bool:
         """Whether there is time for something of so many seconds, and nobody said to stop."""
@@ -106,9 +110,13 @@ class Trials:
         self._watcher.doing("the item filter")
         started = time.perf_counter()
         self._filter = FilterChoice(self._judge, device)
-        until = FOR_UNTRAINED * self._clock.budget
+        until, until_built = (share * self._clock.budget for share in (FOR_UNTRAINED, FOR_KINDS))
         how, ndcg = self._filter.alone(
-            by_popularity, lambda: self._go_on() and self._clock.elapsed < until
+            by_popularity,
+            lambda: self._go_on() and self._clock.elapsed < until,
+            lambda seconds: (
+                self._go_on(2 * seconds) and self._clock.elapsed + seconds < until_built
+            ),
         )
         self._keep(Attempt("popularity", how.settings, ndcg, time.perf_counter() - started))
         self._beside = replace(how, weight=FIRST)

@@ -62,7 +62,7 @@ def nearness(
 
 
 def _rows(data: Interactions, span: int, power: float) -> Matrix:
-    """X, (rows, items), with X Xᵀ's sums: entries n_r^-c/2 where an item stands in a row."""
+    """X, (rows, items): n_r^-c/2 where an item stands in a row, so that XᵀX has the sums."""
     rows, items = data.users, data.items
     if span > 0:
         rows = np.concatenate([rows, data.n_users + stretches(data, span)])

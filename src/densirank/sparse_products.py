@@ -85,6 +85,17 @@ def scaled(
     return sparse.csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
+def column_table(matrix: Matrix, width: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """(columns, which of them are there), each (rows, width): rows' entries side by side.
+
+    A row with fewer of them has its own number for the rest.
+    """
+    there = np.arange(width) < np.diff(matrix.indptr)[:, None]
+    columns = np.repeat(np.arange(len(there))[:, None], width, axis=1)
+    columns[there] = matrix.indices
+    return columns, there
+
+
 def narrow(matrix: Matrix) -> Matrix:
     """The same with 32-bit indices where they suffice: a product is bound by the bytes it reads."""
     if matrix.indices.dtype == np.int32 or max(matrix.nnz, *matrix.shape) >= 2**31:

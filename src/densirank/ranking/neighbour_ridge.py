@@ -2,7 +2,7 @@
 
 Of the rows X in which items stand together, item j's column is regressed on those of its nearest
 items S: b_j = (X_Sᵀ X_S + λI)^-1 X_Sᵀ x_j. That is EASE (Steck 2019) with the weights of all other
-items held at zero. So its cost grows with the items, not with their pairs, and a rare item, of
+items held at zero. So what is kept grows with the items, not with their pairs, and a rare item, of
 which a regression on everything would learn noise, is told by few.
 """
 
@@ -15,7 +15,7 @@ from scipy import sparse
 from torch import Tensor
 
 from densirank.products import highest_of_product, use_rows_of_product
-from densirank.sparse_products import Matrix, scaled, without
+from densirank.sparse_products import Matrix, column_table, scaled, without
 
 TOLD_BY = 25
 """Items that an item is told by: |S|, or one less."""
@@ -24,6 +24,7 @@ PENALTY = 50.0
 SHRINKAGE = 10.0
 """People that no two items share, added to each one's before they are compared."""
 SYSTEMS_AT_ONCE = 1 << 14
+"""Regressions that are solved together: they bound the memory on the way."""
 
 
 def ridge_weights(rows: Matrix, counts: NDArray[np.int64], device: torch.device) -> Matrix:
@@ -33,7 +34,7 @@ def ridge_weights(rows: Matrix, counts: NDArray[np.int64], device: torch.device)
     """
     rows = rows * np.float32(np.mean(rows.data**2) ** -0.5)
     nearest = _nearest(rows, counts, device)
-    told_by, there = (torch.from_numpy(part).to(device) for part in _padded(nearest))
+    told_by, there = (torch.from_numpy(part).to(device) for part in column_table(nearest, TOLD_BY))
     gram, shared = _systems(rows, told_by, device)
     some = torch.split(torch.arange(len(there), device=device), SYSTEMS_AT_ONCE)
     weights = torch.cat([_solved(gram[j], shared[j], there[j]) for j in some])
@@ -47,15 +48,6 @@ def _nearest(rows: Matrix, counts: NDArray[np.int64], device: torch.device) -> M
     left, right = scaled(rows.T.tocsr(), by_row=held_back), scaled(rows, by_column=held_back)
     nearest = highest_of_product(left, right, TOLD_BY, device)
     return without(nearest, sparse.eye_array(nearest.shape[0], format="csr")).tocsr()
-
-
-def _padded(nearest: Matrix) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """(items, which of them are there), each (items, TOLD_BY): a matrix's columns in a table."""
-    counts = np.diff(nearest.indptr)
-    there = np.arange(TOLD_BY) < counts[:, None]
-    items = np.zeros(there.shape, dtype=np.int64)
-    items[there] = nearest.indices
-    return items, there
 
 
 def _systems(rows: Matrix, told_by: Tensor, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from densirank.csr import Rows
-from densirank.sparse_products import Matrix, best_entries
+from densirank.sparse_products import Matrix, best_entries, column_table
 
 NEAREST = 10
 """Neighbours of an item that a draw is from."""
@@ -32,10 +31,7 @@ class HardCandidates:
     @classmethod
     def of(cls, histories: Rows, near: Matrix, count: int) -> HardCandidates:
         """So many for each user, by N of the item–item filter."""
-        best = best_entries(near, NEAREST)
-        lengths = np.diff(best.indptr)
-        nearest = np.repeat(np.arange(len(lengths))[:, None], NEAREST, axis=1)
-        nearest[np.arange(NEAREST) < lengths[:, None]] = best.indices
+        nearest, _ = column_table(best_entries(near, NEAREST), NEAREST)
         return cls(histories, torch.from_numpy(nearest).to(histories.columns.device), count)
 
     def __call__(self, users: Tensor, chance: torch.Generator) -> Tensor:

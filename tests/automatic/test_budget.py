@@ -25,5 +25,6 @@ def test_what_is_no_time_is_refused_by_its_words(said: str | float) -> None:
 
 def test_what_is_left_of_a_budget_falls_below_zero() -> None:
     clock = Clock(1e-9)
-    assert clock.left < 0
-    assert clock.elapsed == pytest.approx(clock.budget - clock.left, abs=1e-2)
+    before, left, after = clock.elapsed, clock.left, clock.elapsed
+    assert left < 0
+    assert before <= clock.budget - left <= after

@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import chain, repeat
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -136,8 +138,10 @@ def test_no_time_starts_nothing_and_says_what_is_left(paper: Paper, records: Rec
 def test_time_that_runs_out_keeps_the_trial_that_was_made(
     paper: Paper, records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = iter([0.0, 0.0, *[100.0] * 50])
-    monkeypatch.setattr("densirank.experiments.command.time.monotonic", lambda: next(clock))
+    clock = chain([0.0, 0.0], repeat(100.0))
+    own_time = SimpleNamespace(monotonic=lambda: next(clock))  # other threads keep theirs
+    for module in ("command", "working"):
+        monkeypatch.setattr(f"densirank.experiments.{module}.time", own_time)
     done = paper("table2", "--quick", "--run", "--minutes", 1, "--methods", "wd-mf")
     assert done.exit_code == 0, done.output
     choice = records.find(SearchRecord, "tiny", "wd-mf")

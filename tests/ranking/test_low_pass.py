@@ -58,7 +58,9 @@ def test_a_rank_beyond_the_catalogue_is_filled_with_zeros(data: Interactions) ->
 
 
 def test_spreads_are_standard_deviations_over_the_catalogue() -> None:
-    users, items = torch.randn(7, 3), torch.randn(30, 3) + 2
+    random = torch.Generator().manual_seed(0)
+    users = torch.randn(7, 3, generator=random)
+    items = torch.randn(30, 3, generator=random) + 2
     expected = (users @ items.T).std(dim=1, correction=0)
     torch.testing.assert_close(score_spreads(users, items), expected)
 

@@ -90,10 +90,11 @@ def test_what_takes_too_long_is_given_up(engine: Engine) -> None:
 
         with pytest.raises(Problem, match="too long"):
             await compute.apart(slow)
+        compute._max_seconds = 60  # the answer to come has all the time it needs
         assert isinstance(await compute.together(engine, plain(0)), bytes)
         ended.set()
 
-    within(story, max_seconds=0.5)
+    within(story, max_seconds=0.01)
 
 
 def test_what_goes_wrong_in_a_batch_is_told_to_those_in_it(

@@ -15,10 +15,20 @@ STOPPING = 40
 
 
 def free_port() -> int:
-    """A port that nobody listens at."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody listens at and that the system gives to nobody else for a minute.
+
+    A connection that this end closed first stays in TIME_WAIT. Its port is then neither chosen for
+    port 0 nor for an outgoing connection, but servers can bind it: they set SO_REUSEADDR.
+    """
+    with socket.socket() as listening, socket.socket() as client:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(1)
+        client.connect(listening.getsockname())
+        accepted, _ = listening.accept()
+        accepted.close()
+        client.recv(1)  # the end of the connection: this side is the second to close
+        return int(listening.getsockname()[1])
 
 
 def forked(environment: dict[str, str], act: Callable[[], None]) -> int:

@@ -4,11 +4,13 @@
 FROM python:3.11-slim AS build
 WORKDIR /build
 COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY scripts scripts
 COPY src src
-# PIP_OPTIONS may name an index with CPU-only wheels of torch, which are a tenth of the size.
-ARG PIP_OPTIONS=""
+# cpu: torch's CPU build, if its index answers. default: the build that pip chooses, with CUDA.
+ARG TORCH=cpu
 RUN python -m venv /opt/densirank \
- && /opt/densirank/bin/pip install --no-cache-dir --disable-pip-version-check ${PIP_OPTIONS} \
+ && PIP_NO_CACHE_DIR=1 /opt/densirank/bin/python scripts/torch_build.py \
+ && /opt/densirank/bin/pip install --no-cache-dir --disable-pip-version-check \
     --constraint constraints.txt '.[serve]'
 
 FROM python:3.11-slim

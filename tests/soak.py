@@ -214,6 +214,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--resume", action="store_true", help="go on with the runs of the folder")
     parser.add_argument("words", nargs="*", help="more arguments of pytest, after --")
     asked = parser.parse_args(arguments)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where `&` has started it
     for stop in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(stop, lambda number, _: sys.exit(128 + number))
 

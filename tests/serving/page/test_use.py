@@ -24,7 +24,7 @@ def test_everything_can_be_done_from_the_keyboard(visit: Visit) -> None:
         texts(page, "#popular button")
         tab_to(page, "user-search")
         page.keyboard.type("11")
-        page.get_by_role("option").first.wait_for()
+        page.get_by_role("option", name="110").wait_for()  # not one of those for "1"
         page.keyboard.press("ArrowDown")
         page.keyboard.press("ArrowDown")
         active = page.locator("#user-search").get_attribute("aria-activedescendant")
@@ -54,6 +54,35 @@ def test_everything_can_be_done_from_the_keyboard(visit: Visit) -> None:
         page.get_by_role("option").first.wait_for()
         page.keyboard.press("Escape")
         assert page.get_by_role("option").count() == 0
+
+
+def test_escape_also_ends_a_search_that_has_not_begun(visit: Visit) -> None:
+    with visit() as page:
+        texts(page, "#popular button")
+        page.clock.install()
+        page.get_by_label("add items").focus()
+        page.keyboard.type("hill")
+        page.clock.run_for(1000)
+        page.get_by_role("option").first.wait_for()
+        page.evaluate(COUNTING)
+        page.keyboard.type("s")
+        page.keyboard.press("Escape")
+        page.clock.run_for(1000)
+        assert page.get_by_role("option").count() == 0
+        assert page.evaluate("asked") == 0
+        page.keyboard.type("t")
+        page.clock.run_for(1000)
+        assert page.evaluate("asked") == 1
+
+
+COUNTING = """() => {
+  const ask = fetch;
+  window.asked = 0;
+  window.fetch = (...how) => {
+    asked += 1;
+    return ask(...how);
+  };
+}"""
 
 
 def test_nothing_sticks_out_at_the_width_of_a_phone(visit: Visit, address: str) -> None:

@@ -17,8 +17,10 @@ export function combobox(input, { search, pick, none, onError }) {
   let listed = null; // the query that the options answer
 
   const isOpen = () => !list.hidden;
+  const openSoon = settled(PAUSE, () => document.activeElement === input && open());
 
   function close() {
+    openSoon.cancel();
     asking.abort();
     list.hidden = true;
     input.setAttribute("aria-expanded", "false");
@@ -97,10 +99,13 @@ export function combobox(input, { search, pick, none, onError }) {
     ArrowDown: () => (isOpen() ? activate(Math.min(active + 1, options.length - 1)) : open()),
     ArrowUp: () => activate(Math.max(active - 1, -1)),
     Enter: enter,
-    Escape: () => (isOpen() ? close() : (input.value = "")),
+    Escape: () => {
+      if (!isOpen()) input.value = "";
+      close();
+    },
   };
 
-  input.addEventListener("input", settled(PAUSE, () => document.activeElement === input && open()));
+  input.addEventListener("input", openSoon);
   input.addEventListener("click", () => isOpen() || open());
   input.addEventListener("blur", close);
   input.addEventListener("keydown", (event) => {

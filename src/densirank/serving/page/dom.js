@@ -33,13 +33,15 @@ export function refill(container, children, heir) {
   if (hadFocus) heir.focus();
 }
 
-/** A function that waits until calls have stopped for a moment. */
+/** A function that waits until calls have stopped for a moment; `cancel` drops the one that waits. */
 export function settled(milliseconds, call) {
   let timer;
-  return (...values) => {
+  const later = (...values) => {
     clearTimeout(timer);
     timer = setTimeout(() => call(...values), milliseconds);
   };
+  later.cancel = () => clearTimeout(timer);
+  return later;
 }
 
 export const byId = (id) => document.getElementById(id);

@@ -6,9 +6,15 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import settings
 
 if not torch.cuda.is_available():  # kernels are interpreted then; they decide when first imported
     os.environ["TRITON_INTERPRET"] = "1"
+
+settings.register_profile("explore", settings.get_profile("ci"), derandomize=False)
+settings.load_profile("ci")
+"""The same examples in every run, without limits of time: the result of a run says something about
+the code, not about luck or the machine. ``--hypothesis-profile explore`` tries new examples."""
 
 TOOLS = str(Path(__file__).with_name("tools"))
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [TOOLS, os.environ.get("PYTHONPATH")]))

@@ -2,10 +2,11 @@
 
 Half of the runs have the machine to themselves. The other half share it with one busy process per
 core, because a test that waits for something may pass only where that comes quickly. Every run has
-a random order of its own, because a test may need what another one has left behind. The seed is
-printed; this repeats an order::
+a random order of its own, because a test may need what another one has left behind, and property
+tests try examples of their own. Both come from a seed, which is printed; this repeats them::
 
-    python -m pytest -n auto --dist worksteal --random-order --random-order-seed SEED
+    python -m pytest -n auto --dist worksteal --random-order --random-order-seed SEED \\
+        --hypothesis-profile explore --hypothesis-seed SEED
 
 ``make soak N=5`` does N runs of each kind. Each run writes its result when it ends, so a soak that
 was stopped can go on with ``--resume``, and ``--resume --runs 0`` only prints the table.
@@ -142,8 +143,10 @@ def run_suite(load: str, seed: int, folder: Path, words: Sequence[str]) -> Run:
     """Run the suite once, as ``make test`` does; its output is in the folder."""
     report, log = (folder / f"{load}-{seed}.{kind}" for kind in ("xml", "log"))
     command = [sys.executable, "-m", "pytest", "-n", "auto", "--dist", "worksteal"]
-    command += ["--random-order", "--random-order-seed", str(seed), "--junit-xml", str(report)]
-    command += ["-o", "junit_family=xunit1", "-o", f"faulthandler_timeout={STUCK}", *words]
+    command += ["--random-order", "--random-order-seed", str(seed)]
+    command += ["--hypothesis-profile", "explore", "--hypothesis-seed", str(seed)]
+    command += ["--junit-xml", str(report), "-o", "junit_family=xunit1"]
+    command += ["-o", f"faulthandler_timeout={STUCK}", *words]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     started = time.monotonic()
     with busy_processes((cores or 1) if load == "busy" else 0), log.open("w") as output:

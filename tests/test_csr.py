@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -26,7 +26,6 @@ def _rows(matrix: sparse.csr_array) -> Rows:
     return Rows(torch.from_numpy(indptr), torch.from_numpy(columns))
 
 
-@settings(deadline=None)
 @given(matrices(), st.data())
 def test_rows_are_taken_as_scipy_takes_them(matrix: sparse.csr_array, data: st.DataObject) -> None:
     some = st.lists(st.integers(0, matrix.shape[0] - 1), max_size=8)  # in any order, with repeats
@@ -41,7 +40,6 @@ def test_rows_are_taken_as_scipy_takes_them(matrix: sparse.csr_array, data: st.D
     assert matrix.data[entries.numpy()].tolist() == expected.data.tolist()
 
 
-@settings(deadline=None)
 @given(matrices())
 def test_every_entry_knows_its_row(matrix: sparse.csr_array) -> None:
     rows = _rows(matrix)
@@ -49,7 +47,6 @@ def test_every_entry_knows_its_row(matrix: sparse.csr_array) -> None:
     assert rows.row_of_entry.tolist() == matrix.tocoo().row.tolist()
 
 
-@settings(deadline=None)
 @given(matrices())
 def test_sparse_matrix_is_the_matrix_its_parts_describe(matrix: sparse.csr_array) -> None:
     rows = _rows(matrix)
@@ -57,7 +54,6 @@ def test_sparse_matrix_is_the_matrix_its_parts_describe(matrix: sparse.csr_array
     np.testing.assert_array_equal(built.to_dense().numpy(), matrix.toarray())
 
 
-@settings(deadline=None)
 @given(matrices())
 def test_a_sparse_part_of_a_matrix_writes_its_entries_in_the_rows_asked_for(
     matrix: sparse.csr_array,
@@ -68,7 +64,6 @@ def test_a_sparse_part_of_a_matrix_writes_its_entries_in_the_rows_asked_for(
     np.testing.assert_array_equal(scores.numpy(), matrix.toarray()[::-1])
 
 
-@settings(deadline=None)
 @given(matrices(), st.integers(1, 4))
 def test_parts_are_joined_and_keep_their_highest_values(
     matrix: sparse.csr_array, count: int

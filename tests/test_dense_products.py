@@ -26,7 +26,7 @@ shapes = st.tuples(st.integers(1, 8), st.integers(1, 8), st.integers(1, 12))
 seeds = st.integers(0, 2**32 - 1)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(shapes, st.integers(1, 6), st.sampled_from([1, 3, 100]), seeds)
 def test_rows_keep_their_highest_entries(
     sizes: tuple[int, int, int], count: int, columns_at_once: int, seed: int
@@ -42,7 +42,7 @@ def test_rows_keep_their_highest_entries(
         np.testing.assert_allclose(found[found > 0], row[found > 0], rtol=1e-3, atol=1e-5)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(shapes, st.sampled_from([1, 5, 1000]), seeds)
 def test_a_product_is_written_whole_however_few_terms_are_made_at_once(
     sizes: tuple[int, int, int], terms: int, seed: int

@@ -14,7 +14,7 @@ from densirank.sparse_products import best_entries, by_row_blocks
 seeds = st.integers(0, 2**32 - 1)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(seeds, st.sampled_from([1, 7, 10**6]))
 def test_blocks_of_any_size_make_up_the_whole_product(seed: int, block_products: int) -> None:
     random = np.random.default_rng(seed)
@@ -31,7 +31,7 @@ def test_blocks_of_any_size_make_up_the_whole_product(seed: int, block_products:
     np.testing.assert_allclose(product.toarray(), weights[:, None] * (left @ right), rtol=1e-12)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(seeds, st.integers(1, 9))
 def test_a_row_keeps_its_highest_entries_that_are_not_barred(seed: int, count: int) -> None:
     random = np.random.default_rng(seed)
@@ -47,7 +47,7 @@ def test_a_row_keeps_its_highest_entries_that_are_not_barred(seed: int, count: i
         np.testing.assert_array_equal(mine, expected)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(seeds, st.integers(1, 6))
 def test_of_equal_entries_a_row_keeps_no_more_than_it_may(seed: int, count: int) -> None:
     values = np.random.default_rng(seed).integers(0, 4, (5, 8)).astype(np.float32)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from densirank.data.interactions import Interactions
@@ -27,7 +27,6 @@ def tables(draw: st.DrawFn) -> list[tuple[Any, Any, int, int]]:
     return draw(st.lists(row, min_size=1, max_size=40))
 
 
-@settings(deadline=None)
 @given(tables(), st.booleans(), st.booleans())
 def test_pairs_agree_with_a_dictionary(
     table: list[tuple[Any, Any, int, int]], timed: bool, weighted: bool
@@ -56,7 +55,6 @@ def test_pairs_agree_with_a_dictionary(
         assert data.weights.tolist() == [weight for _, weight in expected]
 
 
-@settings(deadline=None)
 @given(tables(), st.randoms(use_true_random=False))
 def test_fingerprint_does_not_depend_on_the_order_of_rows(
     table: list[tuple[Any, Any, int, int]], random: Any

@@ -6,7 +6,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from densirank.data.interactions import Interactions
@@ -48,7 +48,6 @@ def rounded_share(count: int, fraction: float) -> int:
     return 0 if count < 2 else min(max(math.floor(count * fraction + 0.5), 1), count - 1)
 
 
-@settings(deadline=None)
 @given(interactions(), fractions)
 def test_last_fraction_holds_out_the_end_of_every_row(data: Interactions, fraction: float) -> None:
     train, held_out = split_last_fraction(data, fraction)
@@ -58,7 +57,6 @@ def test_last_fraction_holds_out_the_end_of_every_row(data: Interactions, fracti
         assert len(held) == rounded_share(len(whole), fraction)
 
 
-@settings(deadline=None)
 @given(interactions(), st.integers(1, 6))
 def test_last_n_leaves_everybody_one(data: Interactions, n: int) -> None:
     train, held_out = split_last_n(data, n)
@@ -68,7 +66,6 @@ def test_last_n_leaves_everybody_one(data: Interactions, n: int) -> None:
         assert len(held) == min(n, len(whole) - 1)
 
 
-@settings(deadline=None)
 @given(interactions(), fractions, st.integers(0, 2**32))
 def test_random_fraction_has_the_same_counts(
     data: Interactions, fraction: float, seed: int
@@ -90,7 +87,6 @@ def test_random_fraction_is_even_and_changes_with_the_seed() -> None:
     assert np.abs(frequency - 0.3).max() < 0.05  # about five standard errors
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 50)), min_size=2), st.integers(0, 50))
 def test_time_split(visits: list[Pair], moment: int) -> None:
     users, times = zip(*visits, strict=True)
@@ -115,7 +111,6 @@ def core_by_force(pairs: set[Pair], k: int) -> set[Pair]:
     return pairs
 
 
-@settings(deadline=None)
 @given(
     st.sets(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=35),
     st.integers(1, 4),

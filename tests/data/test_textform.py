@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from densirank.data.textform import read_text_form
@@ -30,7 +30,6 @@ rows = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(rows, st.sampled_from(["\n", "\r\n", " \n", "\n\n"]), spaces, st.integers(1, 40))
 def test_agrees_with_a_plain_parser_whatever_the_blocks(
     lines: list[tuple[int, list[int]]], end: str, space: str, block_bytes: int

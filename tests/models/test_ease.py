@@ -50,7 +50,7 @@ def _positive_not_had(data: Interactions, l2: float) -> Floats:
     return np.where(owned > 0, 0, np.maximum(owned @ _regressions(data, l2), 0))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(seeds, penalties)
 def test_the_weights_are_ridge_regressions_of_each_item_on_the_others(seed: int, l2: float) -> None:
     data = _log(seed)
@@ -58,7 +58,7 @@ def test_the_weights_are_ridge_regressions_of_each_item_on_the_others(seed: int,
     np.testing.assert_allclose(weights, _regressions(data, l2), rtol=1e-3, atol=2e-6)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(seeds, penalties)
 def test_the_objective_cannot_fall_while_the_diagonal_is_zero(seed: int, l2: float) -> None:
     data = _log(seed)

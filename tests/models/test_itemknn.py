@@ -39,7 +39,7 @@ def _scores(ranker: Ranker) -> Floats:
     return ranker.scorer_.scores(torch.arange(ranker.interactions_.n_users)).numpy()
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(seeds, shrinkages, st.sampled_from([1, 50, 10**6]))
 def test_with_all_neighbours_it_is_the_dense_formula_on_items_not_had(
     seed: int, shrinkage: float, block_products: int
@@ -53,7 +53,7 @@ def test_with_all_neighbours_it_is_the_dense_formula_on_items_not_had(
     np.testing.assert_allclose(_scores(ranker), expected, rtol=1e-5, atol=1e-7)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(seeds, shrinkages)
 def test_an_item_keeps_its_most_similar_others(seed: int, shrinkage: float) -> None:
     data = _log(seed)

@@ -63,7 +63,6 @@ with_and_without_loops = pytest.mark.parametrize("loops", [False, True])
 
 
 @with_and_without_loops
-@settings(deadline=None)
 @given(graphs(), layer_counts)
 def test_propagation_is_the_mean_of_the_powers_of_the_normalised_graph(
     loops: bool, owned: NDArray[np.bool_], layers: int
@@ -73,7 +72,7 @@ def test_propagation_is_the_mean_of_the_powers_of_the_normalised_graph(
     torch.testing.assert_close(actual, _dense(owned, layers, loops) @ torch.cat(vectors))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(graphs())
 def test_a_hop_brings_what_the_neighbours_have(owned: NDArray[np.bool_]) -> None:
     vectors = _random_vectors(owned, seed=0)
@@ -82,7 +81,6 @@ def test_a_hop_brings_what_the_neighbours_have(owned: NDArray[np.bool_]) -> None
 
 
 @with_and_without_loops
-@settings(deadline=None)
 @given(graphs(), layer_counts)
 def test_propagation_is_self_adjoint(loops: bool, owned: NDArray[np.bool_], layers: int) -> None:
     propagation = _propagation(owned, layers, loops)
@@ -94,7 +92,7 @@ def test_propagation_is_self_adjoint(loops: bool, owned: NDArray[np.bool_], laye
 
 
 @with_and_without_loops
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(graphs(), layer_counts)
 def test_gradient_is_that_of_the_dense_propagation(
     loops: bool, owned: NDArray[np.bool_], layers: int

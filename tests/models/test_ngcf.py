@@ -64,7 +64,7 @@ def _dense(model: NGCF, owned: NDArray[np.bool_], masks: list[Tensor] | None = N
     return torch.cat(layers, dim=1)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 3))
 def test_vectors_are_those_of_the_published_layers(seed: int, layers: int) -> None:
     owned = _owned(seed)
@@ -74,7 +74,7 @@ def test_vectors_are_those_of_the_published_layers(seed: int, layers: int) -> No
     torch.testing.assert_close(actual, _dense(model, owned))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 3))
 def test_gradients_are_those_of_the_published_layers(seed: int, layers: int) -> None:
     owned = _owned(seed)

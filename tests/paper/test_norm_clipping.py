@@ -41,7 +41,7 @@ def _smoothness(score_gap: float, n_items: int) -> float:
     return float(np.expm1(score_gap) / (np.expm1(score_gap) + n_items))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(max_norms, st.floats(0.1, 20), st.integers(0, 2**32 - 1))
 def test_clipped_vectors_bound_the_gap_between_scores_and_between_probabilities(
     max_norm: float, length: float, seed: int

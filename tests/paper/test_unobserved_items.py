@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import softmax
 
@@ -42,7 +42,6 @@ numbers = st.floats(-12, 12)
 some_scores = st.lists(numbers, min_size=1, max_size=6)
 
 
-@settings(deadline=None)
 @given(some_scores, some_scores)
 def test_wd_risk_bounds_the_pairwise_risk_from_below_within_the_lipschitz_constant(
     risk_of_scores: Callable[..., float], of_positives: list[float], of_others: list[float]
@@ -63,7 +62,6 @@ def test_wd_risk_bounds_the_pairwise_risk_from_below_within_the_lipschitz_consta
     assert (weights * abs(margins - mu)).sum() <= np.ptp(scores) + 1e-9
 
 
-@settings(deadline=None)
 @given(numbers, numbers, st.integers(1, 4), st.integers(1, 4))
 def test_the_lower_bound_is_reached_where_all_margins_are_equal(
     risk_of_scores: Callable[..., float], of_positives: float, of_others: float, n: int, m: int

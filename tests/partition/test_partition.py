@@ -111,7 +111,7 @@ def test_as_many_processes_as_parts_share_no_file(tmp_path: Path) -> None:
         assert own == range(part.first_user, part.first_user + part.users)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     rows=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(0, 2)), min_size=1),
     parts=st.integers(1, 8),

@@ -22,7 +22,7 @@ def rows_of(lists: list[list[int]]) -> Rows:
 some_items = st.lists(st.integers(0, 11), unique=True, max_size=12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 1000),
     k=st.integers(1, 14),

@@ -97,7 +97,7 @@ def _says_something(case: Case) -> bool:
     return bool(case.dense().max() < 1e3)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(cases().filter(_says_something), st.sampled_from([1, 40, 10**6]))
 def test_what_is_made_for_some_users_is_the_dense_formula(case: Case, at_once: int) -> None:
     expected = case.dense()

@@ -56,7 +56,7 @@ def _table(made: ItemFilter) -> NDArray[np.float32]:
     return scores
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(2, 9), st.integers(2, 9), st.integers(0, 2**32 - 1), st.sampled_from([1, 50]))
 def test_unpruned_it_is_the_dense_formula_on_items_not_had(
     n_users: int, n_items: int, seed: int, block_products: int

@@ -56,7 +56,7 @@ def _regressions(rows: sparse.csr_array, told_by: int) -> Floats:
     return found
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(seeds, st.sampled_from([1, 4, 25]), st.sampled_from([1, 100, 1 << 20]))
 def test_an_item_is_regressed_on_its_nearest_ones(
     seed: int, told_by: int, block_bytes: int

@@ -12,7 +12,7 @@ from densirank.ranking import selection
 from densirank.ranking.selection import best_columns
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     seed=st.integers(0, 10_000),
     rows=st.integers(1, 6),

@@ -49,7 +49,7 @@ def joined(blocks: list[Lists]) -> list[list[int]]:
     return [[i for i in row if i >= 0] for block in blocks for row in block.items.tolist()]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 10_000),
     users=st.integers(1, 9),

@@ -71,7 +71,7 @@ both_games = pytest.mark.parametrize(
 
 
 @both_games
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 3), st.booleans())
 def test_the_value_is_both_players_terms(
     random_batch: RandomBatch,
@@ -111,7 +111,7 @@ def test_each_player_moves_by_its_own_term_alone(
         np.testing.assert_allclose(actual[:, columns].ravel(), expected, atol=1e-6)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 3))
 def test_a_generator_that_is_the_density_leaves_the_pde_risk_and_does_not_move(
     random_batch: RandomBatch, seed: int, n_outside: int

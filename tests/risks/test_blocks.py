@@ -48,7 +48,7 @@ def _blocks_of(rows: int, n_candidates: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("risk", DENSE.values(), ids=DENSE.keys())
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n_users=st.integers(1, 7),

@@ -12,7 +12,7 @@ from torch import Tensor
 from densirank.risks import Positives, density
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 3), st.sampled_from([0.1, 1.0, 20.0]))
 def test_the_multinomial_risk_is_minus_the_log_probability_of_each_positive(
     random_batch: Callable[..., tuple[Tensor, Tensor, NDArray[np.bool_], Positives]],

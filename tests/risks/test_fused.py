@@ -86,7 +86,7 @@ def _value_and_gradients(
 
 
 @both
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(cases, st.sampled_from([1.0, 2.0, -0.3]))
 @example(Case(n_users=1, n_candidates=1), 1.0)
 @example(Case(7, 5, users_per_block=3, items_per_tile=2), 1.0)  # a ragged last block, and tile
@@ -119,7 +119,7 @@ def test_single_precision_gradients_are_within_1e_4(
 
 
 @both
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(cases.filter(lambda case: case.norm <= 8))
 def test_single_precision_differs_by_rounding_only(
     fast: Risk, reference: Risk, positives_in: PositivesIn, case: Case

@@ -60,7 +60,7 @@ def _by_loops(
     return float(np.mean(of_users))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(seeds, st.integers(0, 3), st.integers(0, 6), st.booleans())
 def test_it_is_the_mean_over_all_pairs_of_a_positive_and_what_was_drawn(
     random_batch: RandomBatch, seed: int, n_outside: int, n_drawn: int, saturated: bool
@@ -106,7 +106,7 @@ def test_scores_of_any_size_give_a_finite_risk(random_batch: RandomBatch) -> Non
 
 
 @every_sampler
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(seeds, st.integers(1, 9), st.integers(0, 4), st.sampled_from([0.1, 1.0, 30.0]))
 def test_what_counts_is_exactly_what_the_user_has_not_had(
     random_batch: RandomBatch,
@@ -314,7 +314,7 @@ def test_adaptive_negatives_are_bounded_from_below_by_the_wd_risk_of_the_user(
     assert actual < bound + gap + 5 * error
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(seeds)
 def test_near_zero_its_gradient_is_half_that_of_the_wd_risk(
     random_batch: RandomBatch, seed: int

@@ -15,7 +15,7 @@ from densirank.risks.pointwise import squared_risk
 RandomBatch = Callable[..., tuple[Tensor, Tensor, NDArray[np.bool_], Positives]]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     st.integers(0, 2**32 - 1),
     st.integers(0, 3),

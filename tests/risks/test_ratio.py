@@ -52,7 +52,7 @@ def _ratios(users: Floats, items: Floats) -> Floats:
     return ratios
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.integers(0, 2**32 - 1),
     st.integers(0, 3),

@@ -167,7 +167,7 @@ small_cases = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.sampled_from(list(PAIRS.values())), small_cases, st.sampled_from([1.0, 2.0, -0.3]))
 def test_kernels_are_off_by_a_share_of_the_parts_that_are_added_up(
     positives_in: PositivesIn, pair: tuple[Risk, Risk], case: Case, factor: float

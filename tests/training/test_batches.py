@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -53,7 +53,6 @@ kinds_of_candidates: st.SearchStrategy[Candidates] = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(
     st.integers(1, 8),
     st.integers(1, 10),
@@ -93,7 +92,6 @@ def test_a_batch_holds_some_users_once_all_their_positives_and_the_candidates(
         assert items[len(chosen) :] == sorted(positives - set(chosen))
 
 
-@settings(deadline=None)
 @given(kinds_of_candidates, st.integers(0, 2**32 - 1))
 def test_the_promise_that_all_positives_are_candidates_is_kept(
     candidates: Candidates, seed: int
@@ -103,7 +101,6 @@ def test_the_promise_that_all_positives_are_candidates_is_kept(
     assert positives.all_are_candidates == all_inside
 
 
-@settings(deadline=None)
 @given(
     st.integers(1, 8),
     st.integers(1, 10),

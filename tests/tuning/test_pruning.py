@@ -61,7 +61,7 @@ def test_nobody_is_stopped_before_there_are_enough_to_compare_with() -> None:
     assert run_all([0.9] * FEWEST_FINISHED + [0.1])[-1].status == "pruned"
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=25))
 def test_of_curves_that_do_not_cross_those_below_the_median_are_stopped_and_never_the_best(
     qualities: list[int],

@@ -18,6 +18,8 @@ ROOT = Path(__file__).parents[1]
 GUIDE = ROOT / "docs" / "guide.md"
 WARM = ROOT / "tests" / "tools" / "warm.py"
 SECONDS = 240
+BUDGETS = {"--budget 10s": "--budget 3s", '"5s"': '"1s"'}
+"""Time a reader gives `fit` to choose, and what is enough to see that it chooses."""
 
 
 def _script(guide: str) -> str:
@@ -65,6 +67,9 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def test_every_command_of_the_guide_works(tmp_path: Path, tools: str) -> None:
     script = _script(GUIDE.read_text(encoding="utf-8"))
     assert script.count("densirank") > 10
+    for told, spent in BUDGETS.items():
+        assert script.count(told) == 1
+        script = script.replace(told, spent)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     done = _run(["bash", "-c", script.replace("8000", str(free_port()))], tmp_path, tools)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]

@@ -148,7 +148,7 @@ def test_a_damaged_part_is_named_and_nothing_is_written(folder: Path, tmp_path: 
 
 
 MEASURED = """
-import tempfile
+import sys
 from pathlib import Path
 import numpy as np
 import torch
@@ -174,9 +174,10 @@ def peak():  # of this program alone: getrusage begins with what the parent had
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
-ranker.recommend(np.arange(1000), k).write_parquet(Path(tempfile.mkdtemp()) / "warm")
+folder = Path(sys.argv[1])
+ranker.recommend(np.arange(1000), k).write_parquet(folder / "warm")
 start = peak()
-Batch(ranker, "", Path(tempfile.mkdtemp()) / "recs.parquet", k, part_users=1000).run()
+Batch(ranker, "", folder / "recs.parquet", k, part_users=1000).run()
 in_parts = peak()
 ranker.recommend(k=k)
 print(in_parts - start, peak() - start)
@@ -184,13 +185,13 @@ print(in_parts - start, peak() - start)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc")
-def test_memory_is_that_of_a_part_and_not_of_everybody() -> None:
+def test_memory_is_that_of_a_part_and_not_of_everybody(tmp_path: Path) -> None:
     """Two million rows take some 200 MiB at once; in parts of 50,000 rows a quarter of that.
 
     Merging reads some parts ahead, more of them while writing is slow: hence the margin.
     """
     done = subprocess.run(
-        [sys.executable, "-c", MEASURED], capture_output=True, text=True, check=True
+        [sys.executable, "-c", MEASURED, str(tmp_path)], capture_output=True, text=True, check=True
     )
     in_parts, at_once = map(float, done.stdout.split())
     assert in_parts < 0.75 * at_once

@@ -15,7 +15,6 @@ import re
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 from importlib.metadata import PackageNotFoundError, version
@@ -71,6 +70,7 @@ def why_unreachable(index: str, patience: float = PATIENCE) -> str:
             with urllib.request.urlopen(f"{index}/torch/", timeout=patience):
                 answers.append("")
         except urllib.error.HTTPError as error:
+            error.close()
             answers.append(f"answered with status {error.code}")
         except Exception as error:
             cause = getattr(error, "reason", error)
@@ -111,31 +111,26 @@ def main() -> int:
         return 2
 
     pin, present = pinned_version(), installed_version()
-    default = f"torch {pin}: pip chooses the build"
-    carries_cuda = "on most Linux machines it carries CUDA, about 5 GB once installed"
     if present.split("+")[0] == pin:
         print(f"torch {present} is already installed and is kept")
         return 0
-    if wish == "default":
-        print(f"{default} ({BUILD_VARIABLE}=default)")
-        return 0
-    if sys.platform != "linux":
-        print(f"{default} (only Linux has a smaller one)")
-        return 0
-    if not wish and has_nvidia_driver():
-        print(f"{default} (this machine has an NVIDIA driver)")
-        return 0
 
-    why = f"{BUILD_VARIABLE}=cpu" if wish else "no NVIDIA driver"
-    problem = why_unreachable(index)
-    if problem:
-        print(f"{default}: {carries_cuda} ({why}, but {index} {problem})")
-        return 0
-    print(f"torch {pin}: the CPU build from {index} ({why})", flush=True)
-    started = time.monotonic()
-    if not install_cpu_build(pin, index):
-        seconds = time.monotonic() - started
-        print(f"{default}: {carries_cuda} (pip failed on {index} after {seconds:.0f} s)")
+    by_pip = f"torch {pin}: pip chooses the build"
+    if wish == "default":
+        print(f"{by_pip} ({BUILD_VARIABLE}=default)")
+    elif sys.platform != "linux":
+        print(f"{by_pip} (only Linux has a smaller one)")
+    elif not wish and has_nvidia_driver():
+        print(f"{by_pip} (this machine has an NVIDIA driver)")
+    else:
+        why = f"{BUILD_VARIABLE}=cpu" if wish else "no NVIDIA driver"
+        problem = why_unreachable(index)
+        if not problem:
+            print(f"torch {pin}: the CPU build from {index} ({why})", flush=True)
+            problem = "" if install_cpu_build(pin, index) else "has no build that pip can install"
+        if problem:
+            large = "usually the one with CUDA, 5 GB installed"
+            print(f"{by_pip}, {large} ({why}, but {index} {problem})")
     return 0
 
 

@@ -65,7 +65,7 @@ $(VENV)/installed-dev: $(VENV)/installed
 N := 5
 OUT := build/soak
 .PHONY: soak
-# N runs on a quiet machine and N beside busy processes, in random order (see tests/soak.py).
+# N runs on a quiet machine and N beside busy processes, in random order (see tests/tools/soak.py).
 # RESUME=1 continues a soak that was stopped; ARGS are more arguments of pytest.
 soak: $(VENV)/installed-dev  ## run the tests again and again to find those that fail sometimes
-	$(BIN)/python tests/soak.py --runs $(N) --out "$(OUT)" $(if $(RESUME),--resume) -- $(ARGS)
+	$(BIN)/python tests/tools/soak.py --runs $(N) --out "$(OUT)" $(if $(RESUME),--resume) -- $(ARGS)

@@ -24,14 +24,14 @@ NAME = re.compile(r"python3\.(\d+)")
 SECONDS_TO_ANSWER = 20
 QUESTION = """
 import importlib.util, sys
-print(sys.implementation.name, "%d.%d.%d" % sys.version_info[:3])
+print(sys.implementation.name, sys.version_info.releaselevel, "%d.%d.%d" % sys.version_info[:3])
 print(all(map(importlib.util.find_spec, ("venv", "ensurepip"))))
 """
 
 
 @dataclass(frozen=True)
 class Interpreter:
-    """A CPython that runs."""
+    """A released CPython that runs."""
 
     path: Path
     release: str
@@ -44,7 +44,7 @@ class Interpreter:
 
 
 def ask(path: Path) -> Interpreter | None:
-    """What an interpreter says of itself; None if it does not run or is not a CPython."""
+    """What an interpreter says of itself; None if it is not a released CPython that runs."""
     try:
         answer = subprocess.run(
             [path, "-c", QUESTION],
@@ -53,10 +53,10 @@ def ask(path: Path) -> Interpreter | None:
             timeout=SECONDS_TO_ANSWER,
             check=True,
         ).stdout.split()
-        implementation, release, makes_environments = answer
+        implementation, level, release, makes_environments = answer
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
-    if implementation != "cpython":
+    if (implementation, level) != ("cpython", "final"):
         return None
     return Interpreter(path, release, makes_environments == "True")
 
@@ -128,7 +128,7 @@ def test_all() -> int:
 
 def main() -> int:
     """Do what the command line asks."""
-    parser = argparse.ArgumentParser(description="Python interpreters of this machine, from 3.11")
+    parser = argparse.ArgumentParser(description="The CPythons of this machine, from 3.11")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--other", action="store_true", help="the newest of another version: path")
     what.add_argument("--test", action="store_true", help="run make test on each")

@@ -21,7 +21,7 @@ def _program(path: Path, script: str) -> Path:
     return path
 
 
-def _interpreter(folder: Path, minor: int, answer: str = "cpython 3.{}.5 True") -> Path:
+def _interpreter(folder: Path, minor: int, answer: str = "cpython final 3.{}.5 True") -> Path:
     """A program that answers as such an interpreter would."""
     return _program(folder / f"python3.{minor}", f"echo {answer.format(minor)}")
 
@@ -57,10 +57,11 @@ def test_path_and_pyenv_are_searched_and_the_first_of_a_version_counts(machine: 
     [
         "echo 'pyenv: command not found' >&2; exit 127",
         "exit 0",
-        f"echo pypy 3.{NEXT}.5 True",
-        "echo cpython 3.10.1 True",
+        f"echo pypy final 3.{NEXT}.5 True",
+        f"echo cpython beta 3.{NEXT}.0 True",
+        "echo cpython final 3.10.1 True",
     ],
-    ids=["broken shim", "silent", "another implementation", "too old"],
+    ids=["broken shim", "silent", "another implementation", "unreleased", "too old"],
 )
 def test_what_is_no_cpython_from_3_11_on_is_passed_over(machine: Path, script: str) -> None:
     _program(machine / "bin" / f"python3.{NEXT}", script)
@@ -75,7 +76,7 @@ def test_a_broken_shim_does_not_hide_the_interpreter_behind_it(machine: Path) ->
 
 def test_other_programs_of_a_python_are_no_interpreters(machine: Path) -> None:
     for name in (f"python3.{NEXT}-config", f"python3.{NEXT}t", "python3.10"):
-        _program(machine / "bin" / name, f"echo cpython 3.{NEXT}.5 True")
+        _program(machine / "bin" / name, f"echo cpython final 3.{NEXT}.5 True")
     assert len(_found()) == 1
 
 
@@ -87,7 +88,7 @@ def test_the_newest_other_one_can_make_environments(
     assert capsys.readouterr().out.strip() == ""
 
     usable = _interpreter(machine / "bin", NEXT)
-    _interpreter(machine / "bin", NEXT + 1, "cpython 3.{}.5 False")
+    _interpreter(machine / "bin", NEXT + 1, "cpython final 3.{}.5 False")
     assert pythons.main() == 0
     assert capsys.readouterr().out == f"{usable}\n"
 
@@ -113,7 +114,7 @@ def test_the_suite_gets_a_line_for_each_interpreter(
     summary: str,
 ) -> None:
     _interpreter(machine / "bin", NEXT)
-    _interpreter(machine / "bin", NEXT + 1, "cpython 3.{}.5 False")
+    _interpreter(machine / "bin", NEXT + 1, "cpython final 3.{}.5 False")
     monkeypatch.setenv("MAKEFLAGS", " -- PYTHON=python3")
     _program(
         machine / "bin" / "make",

@@ -228,6 +228,7 @@ def run(task: Task, processes: int, at_most: float = 3600) -> Seen:
     """Let torchrun start the processes: means over them, and the most that any held."""
     with TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+        command += ["--local-addr=127.0.0.1"]  # whatever this machine's name resolves to
         command += [f"--nproc-per-node={processes}", __file__, "--folder", folder]
         command += ["--task", json.dumps(asdict(task))]
         subprocess.run(command, check=True, timeout=at_most)

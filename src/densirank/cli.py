@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.box import SIMPLE
 from rich.table import Column, Table
+from rich.text import Text
 
 from densirank import METHODS, __version__, load
 from densirank.atomic import written_atomically
@@ -229,7 +230,7 @@ def doctor() -> None:
     healthy = True
     for finding in examine():
         healthy &= finding.good
-        table.add_row(finding.what, finding.found if finding.good else f"[red]{finding.found}[/]")
+        table.add_row(finding.what, Text(finding.found, style="" if finding.good else "red"))
     out.print(table)
     if not healthy:
         raise typer.Exit(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -37,7 +38,17 @@ def examine() -> Iterator[Finding]:
             yield Finding(package, "not installed", good=False)
     yield Finding("processors", f"{os.cpu_count()} ({torch.get_num_threads()} threads for torch)")
     yield Finding("gpu", torch.cuda.get_device_name() if torch.cuda.is_available() else "none")
+    yield _own_name()
     yield _small_fit()
+
+
+def _own_name() -> Finding:
+    """torchrun meets at it, and looks for minutes for one that does not resolve."""
+    name = socket.getfqdn()
+    try:
+        return Finding("own name", f"{name} ({socket.gethostbyname(name)})")
+    except OSError:
+        return Finding("own name", f"{name}, not resolved: torchrun needs --local-addr=127.0.0.1")
 
 
 def _small_fit() -> Finding:

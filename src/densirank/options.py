@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from densirank import Interactions, read
 from densirank.data.catalogue import PUBLIC_SETS, load_public
@@ -24,8 +25,8 @@ from densirank.settings import KEYS, SettingOverrides, parse_settings
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it."""
 
-out = Console(soft_wrap=True)
-err = Console(stderr=True)
+out = Console(soft_wrap=True, markup=False)
+err = Console(stderr=True, markup=False)
 
 DataArgument = Annotated[
     str,
@@ -160,9 +161,14 @@ def toml_from(path: Path) -> dict[str, Any]:
 
 
 def say_error(sentence: str) -> None:
-    """Tell what went wrong, whoever is quiet otherwise."""
+    """Tell what went wrong, also where the rest of what is said is another process's part."""
     err.quiet = False
-    err.print(f"[bold red]error:[/] {sentence}", highlight=False, soft_wrap=True)
+    err.print(Text.assemble(("error:", "bold red"), " ", sentence), soft_wrap=True)
+
+
+def say_warning(sentence: str) -> None:
+    """Tell what may not be meant."""
+    err.print(Text.assemble(("warning:", "bold yellow"), " ", sentence), soft_wrap=True)
 
 
 def choice(option: str, value: str | None, choices: tuple[str, ...]) -> Any:

@@ -27,10 +27,10 @@ class Bars:
     def __init__(self, console: Console, clock: ProgressColumn) -> None:
         self._console = console
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[status]}"),
+            TextColumn("{task.fields[status]}", markup=False),
             clock,
             console=console,
             transient=True,

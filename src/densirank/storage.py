@@ -367,7 +367,7 @@ def read_ids(path: Path, first: int = 0, count: int | None = None) -> Vocabulary
 
     from densirank.data.column_values import vocabulary_of
 
-    return vocabulary_of(pl.scan_parquet(path).slice(first, count).collect()["id"])
+    return vocabulary_of(pl.scan_parquet(path, glob=False).slice(first, count).collect()["id"])
 
 
 def _sha256(path: Path) -> str:

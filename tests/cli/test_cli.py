@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -194,6 +195,16 @@ def test_methods_and_doctor() -> None:
     assert "learned a checkerboard" in doctor.stdout
 
 
+def test_doctor_says_what_torchrun_needs_where_the_own_name_does_not_resolve(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unknown(name: str) -> str:
+        raise socket.gaierror(socket.EAI_NONAME, name)
+
+    monkeypatch.setattr(socket, "gethostbyname", unknown)
+    assert "torchrun needs --local-addr=127.0.0.1" in densirank("doctor").stdout
+
+
 def test_every_command_explains_itself() -> None:
     runner = CliRunner()
     commands = ("fit", "tune", "evaluate", "recommend", "similar", "methods", "doctor")
@@ -306,6 +317,8 @@ def test_bad_training_files_are_refused_and_nothing_is_written(
         (["recommend", "{m}", "--all", "--out", "no/such/place.parquet"], "no folder no/such"),
         (["recommend", "{m}", "--all", "--out", "{m}"], "is a folder; --out names the file"),
         (["similar", "{m}", "999"], "does not know the item 999"),
+        (["similar", "{m}", "[/x]"], "does not know the item [/x]"),
+        (["fit", "a[/x].csv", "--out", "{d}"], "there is no file a[/x].csv"),
     ],
 )
 def test_bad_requests_get_one_sentence(
@@ -320,6 +333,20 @@ def test_bad_requests_get_one_sentence(
     said = complaint(densirank(*(word.format(**places) for word in words)))
     assert sentence in said
     assert not (tmp_path / "new" / "model.json").exists()
+
+
+def test_brackets_are_printed_as_they_are(tmp_path: Path) -> None:
+    """Ids and names of files may look like the markup of the library that prints them."""
+    log, model = tmp_path / "a[red].csv", tmp_path / "m[bold]"
+    log.write_text("user,item\n[/a],[b]\n[/a],[red]x\n[c],[b]\n[c],[i]y[/i]\n")
+    words = ["--method", "wd-mf", "--set", "iterations=2", "--set", "dim=2"]
+    assert "m[bold]" in densirank("fit", log, "--out", model, *words).stderr
+    assert "[red]x" in densirank("recommend", model, "--user", "[c]").stdout
+    assert "[i]y[/i]" in densirank("recommend", model, "--all").stdout
+    lists = tmp_path / "l[*].parquet"
+    assert densirank("recommend", model, "--all", "--out", lists).returncode == 0
+    assert "[i]y[/i]" in pl.read_parquet(lists, glob=False)["item_id"].to_list()
+    assert densirank("update", model, log, "--out", tmp_path / "u[i]").returncode == 0
 
 
 def test_strangers_in_the_test_file_are_counted_not_fatal(folder: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 SCENES = Path(__file__).with_name("scenes.py")
 TIME_LIMIT = 30 + float(os.environ.get("DENSIRANK_TEST_PATIENCE", "120"))
 """Seconds; a scene ends its processes before."""
-IDLE = ("failures", "meeting")
+IDLE = ("failures", "meeting", "two_hosts")
 """Scenes in which processes mostly wait: others can be played meanwhile."""
 
 

@@ -20,6 +20,7 @@ import runpy
 import shutil
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -35,15 +36,18 @@ from forking import forked, status_of
 from ranks import PATIENCE, apart, lasting_store
 from torch.distributed.launcher.api import elastic_launch
 from torch.distributed.run import config_from_args, parse_args
+from two_hosts import play_all
 
 import densirank.cli  # noqa: F401  (so is this)
 from densirank import Interactions, Ranker
 from densirank.data.synthetic import planted
 from densirank.distributed import checkpoint, fitting
 from densirank.distributed.engine import engine_of
+from densirank.distributed.failures import Alarm
 from densirank.distributed.group import World, joined
 from densirank.distributed.portions import Portion
 from densirank.distributed.routes import Route, fetched
+from densirank.distributed.store import RunStore
 from densirank.errors import TrainingError
 from densirank.partition.reading import Partition
 from densirank.training.callbacks import Report
@@ -234,11 +238,15 @@ def failures(folder: Path) -> None:
         ("lost", 2, _killed),
         ("not finite", 2, _not_finite),
         ("method", 2, _method_that_cannot),
+        ("interrupted", 2, _interrupted),
+        ("stopped", 2, _stopped),
     ):
         print(f"=== {name}", file=sys.stderr, flush=True)
         ended[name] = together(n, work)
     print("=== device", file=sys.stderr, flush=True)
     ended["device"] = apart(2, _ask_for_another_device)
+    print("=== silent store", file=sys.stderr, flush=True)
+    ended["silent store"] = apart(1, _stopped_while_the_store_is_silent)
     (folder / "ended.json").write_text(json.dumps(ended))
 
 
@@ -302,6 +310,37 @@ def _method_that_cannot(world: World) -> None:
     _fit(world, method="bpr-mf")
 
 
+def _interrupted(world: World) -> None:
+    if world.rank == 1:
+        raise KeyboardInterrupt
+    world.wait()
+
+
+def _stopped(world: World) -> None:
+    world.wait()  # until all have met
+    if world.rank == 1:
+        os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(PATIENCE)
+
+
+def _stopped_while_the_store_is_silent(rank: int) -> None:
+    """The thread that trains, and the one that listens, wait for the store when SIGTERM comes."""
+    silent = RunStore(Silent(), limit=PATIENCE)
+    with Alarm(rank, silent):
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        silent.get("something")
+
+
+class Silent:
+    """A store behind a cable that was cut after the first word."""
+
+    def add(self, key: str, amount: int) -> int:
+        return amount
+
+    def __getattr__(self, word: str) -> Callable[..., Any]:
+        return lambda *_: threading.Event().wait()
+
+
 def _ask_for_another_device(rank: int) -> None:
     with joined("abacus"):
         pass
@@ -331,7 +370,8 @@ def torchrun(words: list[str]) -> None:
     given = parse_args(words)  # type: ignore[no-untyped-call]
     config, _, _ = config_from_args(given)
     config.start_method = "fork"
-    elastic_launch(config, as_python)([given.training_script, *given.training_script_args])
+    module = ["-m"] if given.module else []
+    elastic_launch(config, as_python)([*module, given.training_script, *given.training_script_args])
 
 
 def as_python(words: list[str]) -> None:
@@ -344,7 +384,14 @@ def as_python(words: list[str]) -> None:
         runpy.run_path(words[0], run_name="__main__")
 
 
-SCENES = {scene.__name__: scene for scene in (equality, portions, meeting, resuming, failures)}
+def two_hosts(folder: Path) -> None:
+    """Two hosts, and what happens to them and to the cable between them."""
+    play_all(folder, torchrun)
+
+
+SCENES = {
+    scene.__name__: scene for scene in (equality, portions, meeting, resuming, failures, two_hosts)
+}
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from densirank import Ranker, load, read
 from densirank.data.synthetic import planted
 from densirank.distributed.folder import FitFolder
 from densirank.distributed.group import World
+from densirank.distributed.store import RunStore
 from densirank.errors import InputError
 from densirank.storage import CHECKPOINT, MANIFEST, SPLIT_CHECKPOINT, TRAINING_LOG
 
@@ -37,8 +38,8 @@ def test_a_killed_process_costs_no_more_than_the_steps_since_the_last_checkpoint
     words = ["fit", train, "--out", out, "--method", "wd-mf", "--device", "cpu"]
     words += ["--checkpoint-every", 0, "--set", f"iterations={ITERATIONS}", "--set", "dim=8"]
     words += ["--set", "users_per_batch=30"]
-    meeting = ("--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "--max-restarts=1")
-    done = torchrun("--nproc-per-node=2", *meeting, KILLED, *words)
+    meeting = ("--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "--local-addr=127.0.0.1")
+    done = torchrun("--nproc-per-node=2", "--max-restarts=1", *meeting, KILLED, *words)
     assert done.status == 0, done.stderr
     assert "failed (exitcode: -9) local_rank: 1" in done.stderr
     assert done.stderr.count("error:") == 1
@@ -66,7 +67,7 @@ def test_a_finished_model_is_nothing_to_resume(tmp_path: Path) -> None:
 def test_a_new_run_removes_what_an_old_one_left_and_a_restarted_one_does_not(
     tmp_path: Path,
 ) -> None:
-    world = World(backend="gloo", run=dist.HashStore())  # type: ignore[attr-defined]
+    world = World(backend="gloo", run=RunStore(dist.HashStore(), 1.0))  # type: ignore[attr-defined]
     for begun in (False, True):
         left = tmp_path / SPLIT_CHECKPOINT / "3"
         left.mkdir(parents=True, exist_ok=True)

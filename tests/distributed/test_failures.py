@@ -19,12 +19,16 @@ SAID = {
     "mismatch": "process 1 was given another run than process 0: its data is",
     "memory": "process 2: out of memory (tried to allocate 20 GiB); use more processes",
     "bug": "process 1: KeyError: 'a defect'",
-    "lost": "another process of the run has stopped or does not answer",
+    "lost": "another process of the run has ended, or the connection to it broke",
     "not finite": "error: the loss is no longer finite",
     "device": "error: there is no device 'abacus'",
     "method": "error: bpr-mf cannot be trained by several processes; those that can are wd-lgcn",
+    "interrupted": "process 1: interrupted; what was trained until the last checkpoint is kept",
+    "stopped": "process 1: stopped by SIGTERM",
+    "silent store": "error: stopped by SIGTERM",
 }
-STATUS = {"mismatch": 2, "method": 2, "device": 2}
+STATUS = {"mismatch": 2, "method": 2, "device": 2, "interrupted": 130}
+STATUS |= {"stopped": 143, "silent store": 143}
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from densirank.distributed.group import TIMEOUT_VARIABLE, joined
+from densirank.distributed.meeting import interface_towards
 from densirank.errors import InputError
 
 
@@ -56,3 +58,24 @@ def test_processes_that_nobody_told_where_to_meet_ask_for_torchrun(
     monkeypatch.delenv("MASTER_PORT", raising=False)
     with pytest.raises(InputError, match="MASTER_PORT is not: start several processes with"):
         joined("cpu").__enter__()
+
+
+def test_a_machine_that_cannot_resolve_where_it_is_met_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unknown(host: str, *_: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, f"{host} is not known")
+
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("MASTER_ADDR", "bare-container")
+    monkeypatch.setenv("MASTER_PORT", "1")
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with pytest.raises(InputError, match="'bare-container', which it cannot resolve"):
+        joined("cpu").__enter__()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for its network interfaces")
+def test_the_interface_towards_this_machine_is_the_loopback() -> None:
+    assert interface_towards("127.0.0.1", 1) == "lo"
+    assert interface_towards("no.such.host.invalid", 1) is None

@@ -145,12 +145,12 @@ class Batch:
         """One file of all parts, a group of rows at a time."""
         import polars as pl
 
-        parts = pl.scan_parquet([self._part(number) for number in range(self.n_parts)])
+        parts = pl.scan_parquet([self._part(number) for number in range(self.n_parts)], glob=False)
         whole = self.folder / WHOLE
         try:
             with written_atomically(whole) as temporary:
                 parts.sink_parquet(temporary, row_group_size=ROW_GROUP, maintain_order=True)
-            rows: int = pl.scan_parquet(whole).select(pl.len()).collect().item()
+            rows: int = pl.scan_parquet(whole, glob=False).select(pl.len()).collect().item()
         except pl.exceptions.ComputeError as error:
             raise StorageError(
                 f"a part in {self.folder} is damaged ({error}): delete that folder and begin again"

@@ -1,16 +1,16 @@
 """One process fails: all end, none hangs, and the first one says why.
 
 A process that waits for another inside a collective can be told nothing. So every process has a
-thread that looks, a few times a second, whether somebody has left word in a store that all can
-read, and ends its process then. It also hears SIGTERM, by which torchrun stops those that are left
-when one was killed.
+thread that asks the store, a few times a second, whether another one has left word, and one that
+ends the process then, or on SIGTERM, by which torchrun stops those that are left when one was
+killed. The second thread waits for no answer of the store, and neither does the end: what has to
+be said is said within :data:`LAST_WORD` or not at all, and :data:`END_WITHIN` is the latest.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import socket
 import sys
@@ -20,27 +20,35 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import torch
 import torch.distributed as dist
 
+from densirank.distributed import agent
+from densirank.distributed.store import RunStore
 from densirank.errors import DensirankError, TrainingError
 
 LOOK_EVERY = 0.1
-"""Seconds between two looks at the store."""
+"""Seconds between two questions to the store."""
 
 GRACE = 0.5
 """Seconds in which a process may find by itself what another has found, or the cause come in."""
 
-HEARING = 15.0
-"""Seconds after which a process speaks itself, if the first one has not spoken for it."""
+LAST_WORD = 4.0
+"""Seconds in which the store takes down why this process ends, and says if another ended first."""
 
+HEARING = 8.0
+"""Seconds after which a process speaks itself, if the first one has not spoken for it."""
 
 LEAVING = 5.0
 """Seconds for which a process whose store the others look at stays for them, having spoken."""
+
+END_WITHIN = 13.0
+"""Seconds after which a process that has to end does, whatever it waits for."""
+
+KEPT = "what was trained until the last checkpoint is kept, and --resume goes on from it"
 
 
 class LostContact(TrainingError):
@@ -63,30 +71,33 @@ class Word:
 class Alarm:
     """While active, the failure of one process is the failure of all.
 
-    ``store`` is a connection of its own: one that is waiting answers no second question. Where the
-    store ends with this process (``hosts_store``), it ends last.
+    ``store`` is a connection of its own. Where the store ends with this process (``hosts_store``),
+    it ends last.
     """
 
     def __init__(
         self,
         rank: int,
-        store: Any,
+        store: RunStore,
         hosts_store: bool = False,
         complain: Callable[[str], None] | None = None,
     ) -> None:
         self._rank, self._store, self._hosts_store = rank, store, hosts_store
         self._complain = complain or _print_error
-        self._ending = threading.Event()
-        self._speaking = threading.Lock()
+        self._left = threading.Event()
+        self._ending = threading.Lock()
+        self._news: Word | None = None
+        self._listener = threading.Thread(target=self._listen, daemon=True)
         self._watcher = threading.Thread(target=self._watch, daemon=True)
-        self._signals, self._signalled = socket.socketpair()
+        self._bell, self._rope = socket.socketpair()
 
     def __enter__(self) -> Self:
-        self._signalled.setblocking(False)
-        signal.set_wakeup_fd(self._signalled.fileno(), warn_on_full_buffer=False)
+        self._rope.setblocking(False)
+        signal.set_wakeup_fd(self._rope.fileno(), warn_on_full_buffer=False)
         self._previous = signal.signal(signal.SIGTERM, lambda *_: None)  # the watcher hears it
-        self._store.add("present", 1)
         self._watcher.start()
+        self._store.add("present", 1)
+        self._listener.start()
         return self
 
     def __exit__(
@@ -97,52 +108,66 @@ class Alarm:
     ) -> None:
         if error is not None and not (isinstance(error, SystemExit) and not error.code):
             self._fail(error)
-        self._ending.set()
+        self._left.set()
+        self._ring()
         self._watcher.join()
+        self._listener.join()
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGTERM, self._previous)
-        self._signals.close()
-        self._signalled.close()
+        self._bell.close()
+        self._rope.close()
 
     def _fail(self, error: BaseException) -> None:
         """Tell the others, let the first one say it, and end."""
-        self._speaking.acquire()  # for good: who has it ends the process
+        own = Word.of(error, self._rank)
+        self._begin_to_end(own)
         if not _expected(error):
             traceback.print_exception(error)
         if isinstance(error, LostContact):
             time.sleep(GRACE)  # who was lost may have left word why
-        own = Word.of(error, self._rank)
         first = self._first_word(own)
         self._end_with(own if own.sentence == first.sentence else first)
 
+    def _listen(self) -> None:
+        """Ask the store for word of a failure until there is some, or no store to ask."""
+        while not self._left.wait(LOOK_EVERY):
+            try:
+                if not self._store.has("failure"):
+                    continue
+                self._news = Word(**json.loads(self._store.get("failure")))
+            except dist.DistError:
+                self._news = Word(self._rank, GONE, 1)
+            self._ring()
+            return
+
+    def _watch(self) -> None:
+        """End the process once there is news of a failure, or a SIGTERM."""
+        while not self._left.is_set():
+            stopped = signal.SIGTERM in self._bell.recv(64)
+            word = Word(self._rank, STOPPED, 128 + signal.SIGTERM) if stopped else self._news
+            if word is not None and not self._left.wait(GRACE):
+                self._begin_to_end(word)
+                self._end_with(self._first_word(word) if stopped else word)
+
+    def _ring(self) -> None:
+        """Wake the watcher."""
+        with suppress(BlockingIOError):  # so many signals have woken it already
+            self._rope.send(b"\0")
+
+    def _begin_to_end(self, word: Word) -> None:
+        """Let one thread, the first to come here, end the process, and not take for ever."""
+        self._ending.acquire()
+        last = threading.Timer(END_WITHIN, os._exit, [word.status])
+        last.daemon = True
+        last.start()
+
     def _first_word(self, own: Word) -> Word:
-        """The word of who failed first: this process's own, if nobody's came before."""
+        """The word of who failed first: this process's own, if no other's came before."""
         try:
-            left = self._store.compare_set("failure", "", json.dumps(asdict(own)))
+            left = self._store.first("failure", json.dumps(asdict(own)), within=LAST_WORD)
         except dist.DistError:  # no store, no others' words
             return own
         return Word(**json.loads(left))
-
-    def _watch(self) -> None:
-        """End the process once there is word of a failure, a SIGTERM, or no store to look at."""
-        while not self._ending.is_set():
-            word = self._news()
-            if word is None:
-                continue
-            if not self._ending.wait(GRACE):
-                self._speaking.acquire()
-                self._end_with(word)
-
-    def _news(self) -> Word | None:
-        ready, _, _ = select.select([self._signals], [], [], LOOK_EVERY)
-        if ready and signal.SIGTERM in self._signals.recv(64):
-            return self._first_word(Word(self._rank, STOPPED, 128 + signal.SIGTERM))
-        try:
-            if self._store.check(["failure"]):
-                return Word(**json.loads(self._store.get("failure")))
-        except dist.DistError as lost:
-            return Word(self._rank, f"the rendezvous that started the run is gone ({lost})", 1)
-        return None
 
     def _end_with(self, word: Word) -> None:
         if self._rank == 0 or not self._heard():
@@ -150,6 +175,8 @@ class Alarm:
             self._complain(of_whom + word.sentence)
         if self._rank == 0:
             self._acknowledge()
+        if self._store.lost:
+            agent.end_with_this_process()
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(word.status)
@@ -157,7 +184,7 @@ class Alarm:
     def _heard(self) -> bool:
         """Whether the first process has said it: only then may others end, and it be stopped."""
         try:
-            self._store.wait(["heard"], timedelta(seconds=HEARING))
+            self._store.wait("heard", within=HEARING)
             self._store.add("present", -1)
         except dist.DistError:
             return False
@@ -174,10 +201,9 @@ class Alarm:
                 time.sleep(LOOK_EVERY)
 
 
-STOPPED = (
-    "stopped by SIGTERM, as torchrun does with all processes when one is lost; what was trained "
-    "until the last checkpoint is kept, and --resume goes on from it"
-)
+GONE = f"the run's rendezvous, on the host of its first process, cannot be reached any more; {KEPT}"
+
+STOPPED = f"stopped by SIGTERM, as torchrun does with all processes when one is lost; {KEPT}"
 
 
 def out_of_memory(error: BaseException) -> bool:

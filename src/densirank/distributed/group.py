@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
-from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from densirank.distributed.failures import Alarm, LostContact
+from densirank.distributed.failures import KEPT, Alarm, LostContact
 from densirank.distributed.meeting import Meeting, briefly
+from densirank.distributed.store import RunStore
 from densirank.errors import InputError
 from densirank.hardware import resolve_device
 
@@ -41,8 +41,8 @@ class World:
     size: int = 1
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     backend: str | None = None
-    store: Any = None  # of texts, where there is more than one process
-    run: Any = None  # a store that lasts when torchrun starts the processes anew
+    store: RunStore | None = None  # of texts, where there is more than one process
+    run: RunStore | None = None  # which lasts when torchrun starts the processes anew
     turns: Iterator[int] = field(default_factory=count)  # that texts have been exchanged
 
     @classmethod
@@ -62,12 +62,14 @@ class World:
 
     def begun(self) -> bool:
         """Whether the run had begun before torchrun started these processes anew."""
-        return self.run is not None and bool(self.run.check(["begun"]))
+        with in_contact():
+            return self.run is not None and self.run.has("begun")
 
     def begin(self) -> None:
         """From here on there is something to go on with."""
         if self.run is not None:
-            self.run.set("begun", "yes")
+            with in_contact():
+                self.run.set("begun", "yes")
 
     def bounds(self, n_rows: int) -> list[int]:
         """Where the rows of each process start, and the end: equal parts, in the order of ranks.
@@ -143,12 +145,12 @@ class World:
 
     def texts(self, topic: str, text: str) -> list[str]:
         """What every process says about a topic, by rank."""
-        if self.size == 1:
+        if self.store is None:
             return [text]
         topic = f"{topic}/{next(self.turns)}"
         with in_contact():
             self.store.set(f"{topic}/{self.rank}", text)
-            return [self.store.get(f"{topic}/{rank}").decode() for rank in range(self.size)]
+            return [self.store.get(f"{topic}/{rank}") for rank in range(self.size)]
 
     def wait(self) -> None:
         """Until every process is here."""
@@ -182,7 +184,8 @@ def joined(device: str = "auto", complain: Callable[[str], None] | None = None) 
         world = World(rank, size, where, backend, meeting.store("texts"), meeting.run)
         yield world
         world.wait()
-    world.wait()  # nobody looks at the store any more, which may end with its process
+    with suppress(LostContact):  # whose work is done may be gone: this process's is done as well
+        world.wait()  # none looks at the store any more, which may end with its process
     dist.destroy_process_group()
 
 
@@ -214,13 +217,24 @@ def _timeout_seconds() -> float:
 
 @contextmanager
 def in_contact() -> Iterator[None]:
-    """Words that do not come through mean that somebody is no longer there."""
+    """Convert failures of the network to LostContact; others stay what they are."""
     try:
         yield
     except torch.OutOfMemoryError:
         raise
     except RuntimeError as error:
-        raise LostContact(
-            f"another process of the run has stopped or does not answer ({briefly(error)}); "
-            "what was trained until the last checkpoint is kept, and --resume goes on from it"
-        ) from error
+        what = _what_broke(error)
+        if what is None:
+            raise
+        raise LostContact(f"another process of the run {what}; {KEPT}") from error
+
+
+def _what_broke(error: RuntimeError) -> str | None:
+    """What a collective's or a store's error says of the others; None if it is about this one."""
+    text = str(error).lower()
+    if not (isinstance(error, dist.DistError) or "gloo/transport" in text):
+        return None
+    if "timed out" in text or "timeout" in text or "did not answer" in text:
+        return f"has not answered for {_timeout_seconds():g} s"
+    reason = f" ({briefly(error)})" if isinstance(error, dist.DistBackendError) else ""
+    return f"has ended, or the connection to it broke{reason}"

@@ -22,7 +22,15 @@ from densirank.experiments.records import Records
 from densirank.experiments.rows import DATASETS
 from densirank.experiments.working import PublicData, Workshop
 from densirank.methods import METHODS
-from densirank.options import INTERRUPTED, DataDirOption, DeviceOption, JsonOption, err, out
+from densirank.options import (
+    INTERRUPTED,
+    DataDirOption,
+    DeviceOption,
+    JsonOption,
+    err,
+    out,
+    say_error,
+)
 from densirank.progress import ProgressBar
 
 ALL = "all"
@@ -84,7 +92,7 @@ def paper(
     shown = {name: MAKERS[name](asked) for name in products}
     if as_json:
         out.print_json(json.dumps({name: one.data for name, one in shown.items()}))
-    wide = Console(width=max(out.width, WIDE))
+    wide = Console(width=max(out.width, WIDE), markup=False)
     for name, one in shown.items():
         if not as_json:
             for sheet in one.sheets:
@@ -101,7 +109,7 @@ def paper(
     options = _repeated(records, data_dir, device, quick)
     _say_what_is_missing(product, missing(possible, store), options)
     for fault in faults:
-        err.print(f"[bold red]error:[/] {fault}", highlight=False, soft_wrap=True)
+        say_error(fault)
     if faults:
         raise typer.Exit(1)
 
@@ -146,4 +154,4 @@ def _say_what_is_missing(product: str, jobs: Sequence[Job], options: Sequence[st
     what = ", ".join(f"{count} of kind {kind}" for kind, count in counts.items())
     err.print(f"{len(jobs)} records are missing ({what}). They are made by:", highlight=False)
     for command in commands_for(product, jobs, options):
-        err.print(f"  {command}", highlight=False, markup=False, soft_wrap=True)
+        err.print(f"  {command}", highlight=False, soft_wrap=True)

@@ -206,7 +206,7 @@ class Workshop:
         return choice
 
     def _say(self, sentence: str) -> None:
-        self.console.print(sentence, highlight=False, markup=False)
+        self.console.print(sentence, highlight=False)
 
 
 def _same_start(one: SearchRecord, other: SearchRecord) -> bool:

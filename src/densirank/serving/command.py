@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from densirank.errors import InputError
-from densirank.options import ModelFolder, err
+from densirank.options import ModelFolder, say_warning
 
 LOGGING: dict[str, Any] = {
     "version": 1,
@@ -76,10 +76,8 @@ def serve(
         log_requests=log_requests,
     )
     if api_key_file is None and not _is_loopback(host):
-        err.print(
-            f"[bold yellow]warning:[/] {host} can be reached from elsewhere and no keys are asked "
-            "for (--api-key-file)",
-            highlight=False,
+        say_warning(
+            f"{host} can be reached from elsewhere and no keys are asked for (--api-key-file)"
         )
     how: dict[str, Any] = {
         "host": host,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from densirank.data.vocabulary import Vocabulary
 from densirank.errors import InputError
@@ -57,8 +58,8 @@ def _table(path: Path) -> pl.DataFrame:
     """The two columns of a titles file, checked."""
     import polars as pl
 
-    readers: dict[str, Callable[[Path], pl.DataFrame]] = {
-        ".csv": lambda p: pl.read_csv(p, schema_overrides={ITEM: pl.String, TITLE: pl.String}),
+    readers: dict[str, Callable[[BinaryIO], pl.DataFrame]] = {
+        ".csv": partial(pl.read_csv, schema_overrides={ITEM: pl.String, TITLE: pl.String}),
         ".parquet": pl.read_parquet,
         ".jsonl": pl.read_ndjson,
     }
@@ -67,7 +68,8 @@ def _table(path: Path) -> pl.DataFrame:
     if not path.is_file():
         raise InputError(f"there is no file {path}")
     try:
-        table = readers[path.suffix.lower()](path)
+        with path.open("rb") as file:  # by its name, polars would take [ and * for patterns
+            table = readers[path.suffix.lower()](file)
     except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read as titles: {error}") from error
     if missing := {ITEM, TITLE} - set(table.columns):

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -63,18 +64,21 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.skipif(not HAS_RAY, reason="ray is not installed")
 def test_two_workers_write_the_files_that_one_process_writes(model: Path, tmp_path: Path) -> None:
-    running = subprocess.Popen(
-        [sys.executable, "-c", ON_A_CLUSTER, str(model), str(tmp_path)],
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0"},
-        start_new_session=True,
-    )
-    try:
-        _, said = running.communicate(timeout=240)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(running.pid, signal.SIGKILL)  # what Ray may have left, or all of it
+    # Ray adds 65 characters to this folder, and the address of a socket ends at 107.
+    with TemporaryDirectory(prefix="ray-", dir="/tmp", ignore_cleanup_errors=True) as short:
+        environment = {"OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": short}
+        running = subprocess.Popen(
+            [sys.executable, "-c", ON_A_CLUSTER, str(model), str(tmp_path)],
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | environment,
+            start_new_session=True,
+        )
+        try:
+            _, said = running.communicate(timeout=240)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGKILL)  # what Ray may have left, or all of it
     assert running.returncode == 0, said
     assert "200 rows written" in said
     for approximate, part_users in ((True, 9), (False, 10_000)):

@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from functools import partial
 
 
@@ -22,13 +23,24 @@ def keep(path: str) -> None:
     import densirank.cli  # noqa: F401  (this is what takes long)
 
     listening = socket.socket(socket.AF_UNIX)
-    listening.bind(path)
+    _from_its_folder(listening.bind, path)
     listening.listen()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
         asking, _ = listening.accept()
         forked({}, partial(_fulfil, asking))
         asking.close()
+
+
+def _from_its_folder(act: Callable[[str], None], path: str) -> None:
+    """Bind or connect a socket by its bare name: a longer address may not fit into 107 bytes."""
+    here = os.getcwd()
+    folder, name = os.path.split(path)
+    os.chdir(folder)
+    try:
+        act(name)
+    finally:
+        os.chdir(here)
 
 
 def _fulfil(asking: socket.socket) -> None:
@@ -56,7 +68,7 @@ def _run(terminal: list[int], folder: str, words: list[str]) -> None:
 def ask(path: str, words: list[str]) -> int:
     """What the command, run elsewhere, ends with."""
     asking = socket.socket(socket.AF_UNIX)
-    asking.connect(path)
+    _from_its_folder(asking.connect, path)
     socket.send_fds(asking, [b"+"], [0, 1, 2])
     with asking.makefile("rw") as answers:
         print(json.dumps({"folder": os.getcwd(), "words": words}), file=answers, flush=True)

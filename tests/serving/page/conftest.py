@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,8 +54,13 @@ def browser() -> Iterator[Browser]:
     chromium = next(filter(None, map(shutil.which, BROWSERS)), None)
     if chromium is None:
         pytest.skip(f"none of {', '.join(BROWSERS)} is here")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium)
+    # Chromium has a socket among its temporary files, whose address ends at 107 bytes.
+    with (
+        TemporaryDirectory(prefix="chromium-", dir="/tmp", ignore_cleanup_errors=True) as short,
+        playwright.sync_playwright() as driver,
+    ):
+        environment = os.environ | {"TMPDIR": short}
+        browser = driver.chromium.launch(executable_path=chromium, env=environment)
         yield browser
         browser.close()
 

@@ -163,7 +163,7 @@ def recommend(
                 rows = recommend_all(order, world)
             if not world.first:
                 return
-        err.print(f"{rows:,} rows written to {out_file}")
+        err.print(f"{rows:,} rows written to {out_file}", soft_wrap=True)
         return
     if on_ray or under_torchrun():
         raise InputError("several processes share the work of --all with --out FILE, and no other")
@@ -177,7 +177,7 @@ def recommend(
     if out_file is not None:
         with written_atomically(out_file) as temporary:
             frame.write_parquet(temporary)
-        err.print(f"{frame.height:,} rows written to {out_file}")
+        err.print(f"{frame.height:,} rows written to {out_file}", soft_wrap=True)
     elif as_json:
         out.print_json(json.dumps(frame.to_dicts()))
     else:

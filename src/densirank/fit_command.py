@@ -102,7 +102,9 @@ def fit(
         data, held_out = source.interactions(train, "train", world), _validation(valid, source)
         place = FitFolder(out_dir, world)
         if not place.prepare(resume):
-            err.print(f"{out_dir} holds a finished model: there is nothing to resume.")
+            err.print(
+                f"{out_dir} holds a finished model: there is nothing to resume.", soft_wrap=True
+            )
             return
         log = JsonLines(out_dir / TRAINING_LOG)
         users, items, pairs = data.totals
@@ -138,7 +140,7 @@ def fit(
     if asked is None:
         interrupted |= _tell_choice(ranker)
     if world.first:
-        err.print(_fit_summary(ranker, out_dir, can_resume=asked is not None))
+        err.print(_fit_summary(ranker, out_dir, can_resume=asked is not None), soft_wrap=True)
     if interrupted:
         raise typer.Exit(INTERRUPTED)
 

@@ -50,7 +50,9 @@ def export(
         temporary.write_text(
             json.dumps(description, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
         )
-    err.print(f"{', '.join(written)} written to {to}; {DESCRIPTION} says how to use them.")
+    err.print(
+        f"{', '.join(written)} written to {to}; {DESCRIPTION} says how to use them.", soft_wrap=True
+    )
     if contains_sparse:
         err.print(
             "A score of this model is a dot product and a sparse part: both were written, and a "

@@ -58,7 +58,8 @@ def update(
     before, after = ranker.interactions_, updated.interactions_
     err.print(
         f"{len(after) - len(before):,} new pairs, {after.n_users - before.n_users:,} new users, "
-        f"{after.n_items - before.n_items:,} new items. Model written to {out_dir}."
+        f"{after.n_items - before.n_items:,} new items. Model written to {out_dir}.",
+        soft_wrap=True,
     )
 
 

@@ -54,6 +54,7 @@ def partition(
         f"{made.n_users:,} users, {made.n_items:,} items, {made.n_pairs:,} pairs in {parts:,} "
         f"parts, the largest of {largest:,} pairs, written to {out_dir}",
         highlight=False,
+        soft_wrap=True,
     )
 
 

@@ -106,7 +106,8 @@ def tune(
     if study.interrupted:
         err.print(
             f"Interrupted: what is finished ({len(study.trials)}) is kept in {out_dir}; "
-            "the same command with --resume goes on."
+            "the same command with --resume goes on.",
+            soft_wrap=True,
         )
     if not study.interrupted or best_of(study.trials) is not None:
         _show(study, out_dir, as_json)

@@ -47,7 +47,7 @@ def _own_name() -> Finding:
     name = socket.getfqdn()
     try:
         return Finding("own name", f"{name} ({socket.gethostbyname(name)})")
-    except OSError:
+    except (OSError, UnicodeError):
         return Finding("own name", f"{name}, not resolved: torchrun needs --local-addr=127.0.0.1")
 
 

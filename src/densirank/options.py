@@ -25,8 +25,8 @@ from densirank.settings import KEYS, SettingOverrides, parse_settings
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it."""
 
-out = Console(soft_wrap=True, markup=False)
-err = Console(stderr=True, markup=False)
+out = Console(soft_wrap=True, markup=False, emoji=False)
+err = Console(stderr=True, markup=False, emoji=False)
 
 DataArgument = Annotated[
     str,

@@ -338,11 +338,12 @@ def test_bad_requests_get_one_sentence(
 def test_brackets_are_printed_as_they_are(tmp_path: Path) -> None:
     """Ids and names of files may look like the markup of the library that prints them."""
     log, model = tmp_path / "a[red].csv", tmp_path / "m[bold]"
-    log.write_text("user,item\n[/a],[b]\n[/a],[red]x\n[c],[b]\n[c],[i]y[/i]\n")
+    log.write_text("user,item\n[/a],[b]\n[/a],[red]x\n[c],:cat:\n[c],[b]\n[c],[i]y[/i]\n")
     words = ["--method", "wd-mf", "--set", "iterations=2", "--set", "dim=2"]
     assert "m[bold]" in densirank("fit", log, "--out", model, *words).stderr
     assert "[red]x" in densirank("recommend", model, "--user", "[c]").stdout
     assert "[i]y[/i]" in densirank("recommend", model, "--all").stdout
+    assert ":cat:" in densirank("recommend", model, "--user", "[/a]").stdout
     lists = tmp_path / "l[*].parquet"
     assert densirank("recommend", model, "--all", "--out", lists).returncode == 0
     assert "[i]y[/i]" in pl.read_parquet(lists, glob=False)["item_id"].to_list()

@@ -41,7 +41,7 @@ from two_hosts import play_all
 import densirank.cli  # noqa: F401  (so is this)
 from densirank import Interactions, Ranker
 from densirank.data.synthetic import planted
-from densirank.distributed import checkpoint, fitting
+from densirank.distributed import agent, checkpoint, fitting
 from densirank.distributed.engine import engine_of
 from densirank.distributed.failures import Alarm
 from densirank.distributed.group import World, joined
@@ -240,6 +240,7 @@ def failures(folder: Path) -> None:
         ("method", 2, _method_that_cannot),
         ("interrupted", 2, _interrupted),
         ("stopped", 2, _stopped),
+        ("nowhere to print", 2, _nowhere_to_print),
     ):
         print(f"=== {name}", file=sys.stderr, flush=True)
         ended[name] = together(n, work)
@@ -323,6 +324,18 @@ def _stopped(world: World) -> None:
     time.sleep(PATIENCE)
 
 
+def _nowhere_to_print(world: World) -> None:
+    """The first process, which has to say why all end, cannot."""
+    world.wait()
+    if world.first:
+        reader, writer = os.pipe()
+        os.close(reader)
+        os.dup2(writer, 1)
+        os.dup2(writer, 2)
+        raise TrainingError("the loss is no longer finite")
+    world.wait()
+
+
 def _stopped_while_the_store_is_silent(rank: int) -> None:
     """The thread that trains, and the one that listens, wait for the store when SIGTERM comes."""
     silent = RunStore(Silent(), limit=PATIENCE)
@@ -386,7 +399,8 @@ def as_python(words: list[str]) -> None:
 
 def two_hosts(folder: Path) -> None:
     """Two hosts, and what happens to them and to the cable between them."""
-    play_all(folder, torchrun)
+    with mock.patch.object(agent, "NAMES", (Path(__file__).name,)):  # what plays torchrun
+        play_all(folder, torchrun)
 
 
 SCENES = {

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from densirank.distributed.failures import sentence_of, status_of
+from densirank.distributed.agent import agent_of_this_process
+from densirank.distributed.failures import (
+    LAST_WORD,
+    LOOK_EVERY,
+    Alarm,
+    sentence_of,
+    status_of,
+)
+from densirank.distributed.store import RunStore
 from densirank.errors import InputError, StorageError, TrainingError
 
 Play = Callable[[str], Any]
@@ -49,6 +61,11 @@ def test_the_first_process_says_what_happened_once(failure: str, played: Any) ->
     assert ("Traceback" in written[failure]) == (failure == "bug")
 
 
+def test_all_end_with_the_status_of_the_failure_where_nothing_can_be_printed(played: Any) -> None:
+    ended, _ = played
+    assert ended["nowhere to print"] == [1, 1]
+
+
 @pytest.mark.parametrize("failure", SAID)
 def test_every_process_ends_with_the_status_of_the_failure(failure: str, played: Any) -> None:
     ended, _ = played
@@ -75,3 +92,44 @@ def test_every_process_ends_with_the_status_of_the_failure(failure: str, played:
 def test_what_is_said_of_an_error(error: BaseException, sentence: str, status: int) -> None:
     assert sentence_of(error).startswith(sentence)
     assert status_of(error) == status
+
+
+class Quiet:
+    """A store of one process."""
+
+    def add(self, key: str, amount: int) -> int:
+        return amount
+
+    def check(self, keys: list[str]) -> bool:
+        return False
+
+
+def test_a_signal_that_comes_too_late_to_end_the_run_ends_the_process_as_before() -> None:
+    heard: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
+    try:
+        with Alarm(0, RunStore(Quiet(), limit=1.0)):
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert heard == [signal.SIGTERM]
+        with Alarm(0, RunStore(Quiet(), limit=1.0)):
+            pass
+        assert heard == [signal.SIGTERM]
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_the_end_of_a_run_does_not_wait_for_a_silent_store() -> None:
+    class Silent(Quiet):
+        def check(self, keys: list[str]) -> bool:
+            return threading.Event().wait()
+
+    started = time.monotonic()
+    with Alarm(0, RunStore(Silent(), limit=100.0)):
+        time.sleep(2 * LOOK_EVERY)
+    assert time.monotonic() - started < LAST_WORD + 1
+
+
+def test_only_torchrun_is_taken_for_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RESTART_COUNT", "MAX_RESTARTS"):
+        monkeypatch.setenv(f"TORCHELASTIC_{name}", "0")
+    assert agent_of_this_process() is None

@@ -12,19 +12,37 @@ import select
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
-PATIENCE = 4.0
+NAMES = ("torchrun", "torch.distributed.run")
+"""By what is in its command line, it is told from other parents."""
+
+PATIENCE = 8.0
 """Seconds in which torchrun may notice by itself that its processes have ended."""
 
 
-def end_with_this_process() -> None:
-    """See that torchrun ends too, unless it is to start its processes again."""
+def agent_of_this_process() -> int | None:
+    """A handle of torchrun, where it started this process and is not to start it again.
+
+    A process number would not do: it may be another's by the time that it is needed.
+    """
     said = os.environ
-    last_attempt = said.get("TORCHELASTIC_RESTART_COUNT") == said.get("TORCHELASTIC_MAX_RESTARTS")
-    by_torchrun = "TORCHELASTIC_RUN_ID" in said and said.get("LOCAL_RANK") == "0"
-    if sys.platform != "linux" or not by_torchrun or not last_attempt:
-        return
-    agent = os.pidfd_open(os.getppid())  # not its number, which may be another's by then
+    if said.get("TORCHELASTIC_RESTART_COUNT") != said.get("TORCHELASTIC_MAX_RESTARTS", ""):
+        return None
+    parent = os.getppid()
+    try:
+        handle = os.pidfd_open(parent)
+        command = Path(f"/proc/{parent}/cmdline").read_text(errors="replace")
+    except (AttributeError, OSError):  # not Linux, or an old one
+        return None
+    if any(name in command for name in NAMES):
+        return handle
+    os.close(handle)
+    return None
+
+
+def end_with_this_process(agent: int) -> None:
+    """Start the script that sees that torchrun ends."""
     subprocess.Popen(
         [sys.executable, "-I", "-S", __file__, str(agent)],
         pass_fds=[agent],

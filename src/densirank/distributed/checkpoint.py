@@ -94,7 +94,8 @@ class SplitCheckpoint(Checkpoint):
                 for name, about in stored.items()
                 if isinstance(about, TensorStorageMetadata)
             }
-            load(rows, storage_reader=HuggingFaceStorageReader(str(folder)))
+            with in_contact():
+                load(rows, storage_reader=HuggingFaceStorageReader(str(folder)))
         return {name: _local(value) for name, value in rows.items()}, metadata
 
     def _as_part(self, name: str, rows: Tensor) -> Tensor:

@@ -17,8 +17,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Self
@@ -36,14 +36,17 @@ LOOK_EVERY = 0.1
 GRACE = 0.5
 """Seconds in which a process may find by itself what another has found, or the cause come in."""
 
-LAST_WORD = 4.0
+LAST_WORD = 3.0
 """Seconds in which the store takes down why this process ends, and says if another ended first."""
 
-HEARING = 8.0
+HEARING = 7.0
 """Seconds after which a process speaks itself, if the first one has not spoken for it."""
 
 LEAVING = 5.0
 """Seconds for which a process whose store the others look at stays for them, having spoken."""
+
+BRIEF = 1.0
+"""Seconds that any other word to the store may take when a process ends."""
 
 END_WITHIN = 13.0
 """Seconds after which a process that has to end does, whatever it waits for."""
@@ -86,17 +89,23 @@ class Alarm:
         self._complain = complain or _print_error
         self._left = threading.Event()
         self._ending = threading.Lock()
+        self._stopped = False  # by SIGTERM
+        self._status = 1
         self._news: Word | None = None
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._watcher = threading.Thread(target=self._watch, daemon=True)
         self._bell, self._rope = socket.socketpair()
 
     def __enter__(self) -> Self:
+        try:
+            self._store.add("present", 1)
+        except dist.DistError as error:
+            raise LostContact(GONE) from error
+        self._agent = agent.agent_of_this_process()
         self._rope.setblocking(False)
-        signal.set_wakeup_fd(self._rope.fileno(), warn_on_full_buffer=False)
+        self._previous_fd = signal.set_wakeup_fd(self._rope.fileno(), warn_on_full_buffer=False)
         self._previous = signal.signal(signal.SIGTERM, lambda *_: None)  # the watcher hears it
         self._watcher.start()
-        self._store.add("present", 1)
         self._listener.start()
         return self
 
@@ -109,24 +118,32 @@ class Alarm:
         if error is not None and not (isinstance(error, SystemExit) and not error.code):
             self._fail(error)
         self._left.set()
+        self._listener.join(LAST_WORD)  # it may wait for a store that has fallen silent
         self._ring()
         self._watcher.join()
-        self._listener.join()
-        signal.set_wakeup_fd(-1)
+        signal.set_wakeup_fd(self._previous_fd)
         signal.signal(signal.SIGTERM, self._previous)
+        self._bell.setblocking(False)
+        with suppress(BlockingIOError):
+            self._stopped |= signal.SIGTERM in self._bell.recv(64)
         self._bell.close()
         self._rope.close()
+        if self._agent is not None:
+            os.close(self._agent)
+        if self._stopped:  # too late to end all, in time to end this one
+            signal.raise_signal(signal.SIGTERM)
 
     def _fail(self, error: BaseException) -> None:
         """Tell the others, let the first one say it, and end."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is ending already
         own = Word.of(error, self._rank)
-        self._begin_to_end(own)
-        if not _expected(error):
-            traceback.print_exception(error)
-        if isinstance(error, LostContact):
-            time.sleep(GRACE)  # who was lost may have left word why
-        first = self._first_word(own)
-        self._end_with(own if own.sentence == first.sentence else first)
+        with self._end(own):
+            if not _expected(error):
+                traceback.print_exception(error)
+            if isinstance(error, LostContact):
+                time.sleep(GRACE)  # who was lost may have left word why
+            first = self._first_word(own)
+            self._say(own if own.sentence == first.sentence else first)
 
     def _listen(self) -> None:
         """Ask the store for word of a failure until there is some, or no store to ask."""
@@ -143,23 +160,43 @@ class Alarm:
     def _watch(self) -> None:
         """End the process once there is news of a failure, or a SIGTERM."""
         while not self._left.is_set():
-            stopped = signal.SIGTERM in self._bell.recv(64)
-            word = Word(self._rank, STOPPED, 128 + signal.SIGTERM) if stopped else self._news
+            self._stopped |= signal.SIGTERM in self._bell.recv(64)
+            word = self._news
+            if self._stopped:
+                word = Word(self._rank, STOPPED, 128 + signal.SIGTERM)
             if word is not None and not self._left.wait(GRACE):
-                self._begin_to_end(word)
-                self._end_with(self._first_word(word) if stopped else word)
+                with self._end(word):
+                    self._say(self._first_word(word) if self._stopped else word)
 
     def _ring(self) -> None:
         """Wake the watcher."""
         with suppress(BlockingIOError):  # so many signals have woken it already
             self._rope.send(b"\0")
 
-    def _begin_to_end(self, word: Word) -> None:
-        """Let one thread, the first to come here, end the process, and not take for ever."""
+    @contextmanager
+    def _end(self, word: Word) -> Iterator[None]:
+        """End the process after this block, whatever happens in it, or some time in it.
+
+        One thread does, the first that comes here.
+        """
         self._ending.acquire()
-        last = threading.Timer(END_WITHIN, os._exit, [word.status])
-        last.daemon = True
-        last.start()
+        self._status = word.status
+        try:
+            last = threading.Timer(END_WITHIN, self._leave)
+            last.daemon = True
+            last.start()
+            yield
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        with suppress(Exception):
+            if self._store.lost and self._agent is not None:
+                agent.end_with_this_process(self._agent)
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):
+                stream.flush()
+        os._exit(self._status)
 
     def _first_word(self, own: Word) -> Word:
         """The word of who failed first: this process's own, if no other's came before."""
@@ -169,33 +206,36 @@ class Alarm:
             return own
         return Word(**json.loads(left))
 
-    def _end_with(self, word: Word) -> None:
-        if self._rank == 0 or not self._heard():
+    def _say(self, word: Word) -> None:
+        """Say why all end, if it is this process that does."""
+        self._status = word.status
+        if self._rank == 0 or self._speaks_for_others():
             of_whom = "" if word.rank == self._rank else f"process {word.rank}: "
-            self._complain(of_whom + word.sentence)
+            with suppress(Exception):  # nothing can be printed any more
+                self._complain(of_whom + word.sentence)
         if self._rank == 0:
             self._acknowledge()
-        if self._store.lost:
-            agent.end_with_this_process()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(word.status)
 
-    def _heard(self) -> bool:
-        """Whether the first process has said it: only then may others end, and it be stopped."""
-        try:
+    def _speaks_for_others(self) -> bool:
+        """Whether the first process has not spoken, and no other one here does.
+
+        Only when it has may others end, and it be stopped.
+        """
+        with suppress(dist.DistError):
             self._store.wait("heard", within=HEARING)
-            self._store.add("present", -1)
-        except dist.DistError:
+            with suppress(dist.DistError):
+                self._store.add("present", -1, within=BRIEF)
             return False
-        return True
+        with suppress(dist.DistError):
+            return self._store.add("spoken", 1, within=BRIEF) == 1
+        return os.environ.get("LOCAL_RANK", "0") == "0"
 
     def _acknowledge(self) -> None:
         """Tell the others that it is said; if the store ends with this process, let them hear."""
         deadline = time.monotonic() + LEAVING
         with suppress(dist.DistError):
-            self._store.set("heard", "yes")
-            while self._hosts_store and self._store.add("present", 0) > 1:
+            self._store.set("heard", "yes", within=BRIEF)
+            while self._hosts_store and self._store.add("present", 0, within=BRIEF) > 1:
                 if time.monotonic() > deadline:  # who was killed never leaves
                     return
                 time.sleep(LOOK_EVERY)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from densirank.distributed.failures import KEPT, Alarm, LostContact
-from densirank.distributed.meeting import Meeting, briefly
+from densirank.distributed.meeting import Meeting
 from densirank.distributed.store import RunStore
 from densirank.errors import InputError
 from densirank.hardware import resolve_device
@@ -184,9 +184,12 @@ def joined(device: str = "auto", complain: Callable[[str], None] | None = None) 
         world = World(rank, size, where, backend, meeting.store("texts"), meeting.run)
         yield world
         world.wait()
-    with suppress(LostContact):  # whose work is done may be gone: this process's is done as well
+    try:
         world.wait()  # none looks at the store any more, which may end with its process
-    dist.destroy_process_group()
+    except LostContact:
+        pass  # who has done its work may be gone: this process's is done as well
+    finally:
+        dist.destroy_process_group()
 
 
 def _own_device(name: str) -> torch.device:
@@ -232,9 +235,9 @@ def in_contact() -> Iterator[None]:
 def _what_broke(error: RuntimeError) -> str | None:
     """What a collective's or a store's error says of the others; None if it is about this one."""
     text = str(error).lower()
-    if not (isinstance(error, dist.DistError) or "gloo/transport" in text):
-        return None
-    if "timed out" in text or "timeout" in text or "did not answer" in text:
-        return f"has not answered for {_timeout_seconds():g} s"
-    reason = f" ({briefly(error)})" if isinstance(error, dist.DistBackendError) else ""
-    return f"has ended, or the connection to it broke{reason}"
+    of_network = isinstance(error, dist.DistError) or "gloo/transport" in text
+    if isinstance(error, dist.DistBackendError):  # NCCL's, which may be about this GPU
+        of_network = any(word in text for word in ("remote", "system error", "connection", "abort"))
+    if any(word in text for word in ("timed out", "timeout", "did not answer")):
+        return f"has not answered for {_timeout_seconds():g} s" if of_network else None
+    return "has ended, or the connection to it broke" if of_network else None

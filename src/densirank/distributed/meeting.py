@@ -15,6 +15,7 @@ import socket
 import struct
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib import import_module
@@ -53,10 +54,10 @@ class Meeting:
             run = _store(hosts, timeout)
             run.set(_place(rank), own_name)
             name = own_name if rank == 0 else run.get(_answer(own_name))
+            if hosts and int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0:
+                run.set("begun", "yes")  # what the store of the attempts before would say
         except dist.DistError as error:
             raise _alone(rank, size, timeout, briefly(error)) from error
-        if hosts and int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0:
-            run.set("begun", "yes")  # what the store of the attempts before would say
         return cls(rank, size, timeout, run, name, hosts)
 
     def gather(self) -> None:
@@ -100,7 +101,10 @@ class Meeting:
 
     def store(self, name: str) -> RunStore:
         """A connection of its own to what this attempt alone says."""
-        return self.run.named(f"{self.name}/{name}")
+        try:
+            return self.run.named(f"{self.name}/{name}")
+        except dist.DistError as error:
+            raise self._alone(briefly(error)) from error
 
     def _alone(self, reason: str) -> LostContact:
         return _alone(self.rank, self.size, self.timeout, reason)
@@ -151,6 +155,9 @@ def _listen_towards_the_others() -> None:
     if os.environ.get("LOCAL_WORLD_SIZE") == os.environ["WORLD_SIZE"]:
         host = "127.0.0.1"
     interface = interface_towards(host, port)
+    by_a_name = not (host == "localhost" or host.startswith("127."))
+    if interface == "lo" and by_a_name:  # that name is this machine's here, and not elsewhere
+        return
     if interface is not None:
         os.environ["GLOO_SOCKET_IFNAME"] = interface
 
@@ -159,20 +166,14 @@ def interface_towards(host: str, port: int) -> str | None:
     """The network interface whose address this machine has where it speaks to a host by IPv4."""
     import fcntl
 
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((host, port))  # sends nothing
-        except OSError:
-            return None
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((host, port))  # sends nothing
         own = socket.inet_aton(probe.getsockname()[0])
         for _, name in socket.if_nameindex():
             request = struct.pack("256s", name.encode())
-            try:
-                found = fcntl.ioctl(probe.fileno(), SIOCGIFADDR, request)
-            except OSError:  # an interface without an address
-                continue
-            if found[20:24] == own:
-                return name
+            with suppress(OSError):  # an interface without an address
+                if fcntl.ioctl(probe.fileno(), SIOCGIFADDR, request)[20:24] == own:
+                    return name
     return None
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-Answer = tuple[Any, dist.DistError | None]
+Answer = tuple[Any, Exception | None]
 
 
 class RunStore:
@@ -31,14 +31,15 @@ class RunStore:
 
     def named(self, name: str) -> RunStore:
         """A connection of its own, for one that waits answers no second question."""
-        return RunStore(dist.PrefixStore(name, self.raw.clone()), self.limit)  # type: ignore[attr-defined]
+        connection = self._ask(self.raw.clone)
+        return RunStore(dist.PrefixStore(name, connection), self.limit)  # type: ignore[attr-defined]
 
-    def set(self, key: str, value: str) -> None:
-        self._ask(lambda: self.raw.set(key, value))
+    def set(self, key: str, value: str, within: float | None = None) -> None:
+        self._ask(lambda: self.raw.set(key, value), within)
 
-    def add(self, key: str, amount: int) -> int:
+    def add(self, key: str, amount: int, within: float | None = None) -> int:
         """The number under a key, after adding to it."""
-        return int(self._ask(lambda: self.raw.add(key, amount)))
+        return int(self._ask(lambda: self.raw.add(key, amount), within))
 
     def get(self, key: str) -> str:
         """The text under a key, once there is one."""
@@ -80,5 +81,5 @@ class RunStore:
 def _answer(question: Callable[[], Any], answers: SimpleQueue[Answer]) -> None:
     try:
         answers.put((question(), None))
-    except dist.DistError as error:
+    except Exception as error:  # the caller's, whatever it is
         answers.put((None, error))

@@ -92,7 +92,7 @@ def paper(
     shown = {name: MAKERS[name](asked) for name in products}
     if as_json:
         out.print_json(json.dumps({name: one.data for name, one in shown.items()}))
-    wide = Console(width=max(out.width, WIDE), markup=False)
+    wide = Console(width=max(out.width, WIDE), markup=False, emoji=False)
     for name, one in shown.items():
         if not as_json:
             for sheet in one.sheets:

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from densirank import Ranker
+from densirank.cli.printing import TrainingBar
 from densirank.data.synthetic import Planted, kl_divergence, planted
-from densirank.progress import ProgressBar
 from densirank.ranking.scores import VectorScorer
 
 K = 20
@@ -45,7 +45,7 @@ def main() -> None:
     console.print(f"A world with known tastes: {world.train!r} to learn from.")
 
     started = time.perf_counter()
-    with ProgressBar(console) as bar:
+    with TrainingBar(console) as bar:
         ranker = Ranker("wd-lgcn", device="cpu").fit(world.train, callbacks=[bar])
     console.print(f"WD-LGCN trained in {time.perf_counter() - started:.1f} s.")
 

@@ -1,10 +1,37 @@
 """Personal rankings from clicks alone, by estimating the probability of a person's next item."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from densirank._version import __version__
-from densirank.automatic.choosing import fit_within
-from densirank.data.interactions import Interactions
-from densirank.data.reading import read
-from densirank.methods import METHODS
-from densirank.ranker import Ranker, load
+
+if TYPE_CHECKING:
+    from densirank.automatic.choosing import fit_within
+    from densirank.data.interactions import Interactions
+    from densirank.data.reading import read
+    from densirank.methods import METHODS
+    from densirank.ranker import Ranker, load
 
 __all__ = ["METHODS", "Interactions", "Ranker", "__version__", "fit_within", "load", "read"]
+
+_HOME = {
+    "METHODS": "densirank.methods",
+    "Interactions": "densirank.data.interactions",
+    "Ranker": "densirank.ranker",
+    "fit_within": "densirank.automatic.choosing",
+    "load": "densirank.ranker",
+    "read": "densirank.data.reading",
+}
+"""Where each name is imported from when it is first asked for: torch takes a second."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'densirank' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

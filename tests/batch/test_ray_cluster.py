@@ -36,7 +36,7 @@ os.environ["RAY_ADDRESS"] = cluster.address
 import torch
 from densirank.batch.order import Order
 from densirank.batch.ray_cluster import run_on_ray
-from densirank.cli import app
+from densirank.cli.app import app
 
 torch.set_num_threads(1)
 model, out = map(Path, sys.argv[1:])

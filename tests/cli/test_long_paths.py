@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from densirank.cli import app
+from densirank.cli.app import app
 
 SMALL = ["--method", "wd-mf", "--set", "dim=2", "--set", "iterations=2"]
 

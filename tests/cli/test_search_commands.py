@@ -11,7 +11,7 @@ from polars.testing import assert_frame_equal
 from typer.testing import CliRunner
 
 from densirank import Ranker, load
-from densirank.cli import app
+from densirank.cli.app import app
 from densirank.data.synthetic import planted
 from densirank.errors import DensirankError
 
@@ -65,9 +65,7 @@ def test_everybody_goes_to_a_file_in_parts(trained: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["index", "{m}", "--kind", "tree"], "no index of the kind 'tree'"),
         (["index", "nowhere"], "there is no folder nowhere"),
-        (["export", "{m}", "--to", "{d}", "--format", "pickle"], "parquet or numpy or onnx"),
         (["export", "{m}", "--to", "{m}"], "holds no export; choose another folder"),
     ],
 )

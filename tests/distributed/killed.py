@@ -13,7 +13,7 @@ from unittest import mock
 
 from torch.distributed.checkpoint.state_dict_saver import save
 
-from densirank import cli
+from densirank.cli import app as cli
 from densirank.distributed import checkpoint
 
 turns = count(1)

@@ -38,7 +38,7 @@ from torch.distributed.launcher.api import elastic_launch
 from torch.distributed.run import config_from_args, parse_args
 from two_hosts import play_all
 
-import densirank.cli  # noqa: F401  (so is this)
+import densirank.cli.app  # noqa: F401  (so is this)
 from densirank import Interactions, Ranker
 from densirank.data.synthetic import planted
 from densirank.distributed import agent, checkpoint, fitting

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from densirank import Interactions, Ranker, load
-from densirank.cli import app
+from densirank.cli.app import app
 from densirank.errors import InputError
 
 Fitted = Callable[..., Ranker]
@@ -59,11 +59,9 @@ def test_strangers_are_refused_or_get_what_is_popular(folder: Path) -> None:
         _run(*stranger)
     rows = json.loads(_run(*stranger, "--unknown", "popular"))
     assert {row["user_id"] for row in rows} == {10**6}
-    with pytest.raises(InputError, match="--unknown is error or popular"):
-        _run(*stranger, "--unknown", "guess")
 
 
 def test_for_whom_is_said_in_one_way(folder: Path) -> None:
     for words in ((), ("--all", "--history", "1"), ("--history", " , ")):
-        with pytest.raises(InputError, match=r"say for whom|--history takes"):
+        with pytest.raises(InputError, match=r"pass exactly one of|--history takes"):
             _run("recommend", folder, *words)

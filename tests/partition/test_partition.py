@@ -276,7 +276,7 @@ def test_a_damaged_partition_is_refused_in_one_sentence(
 def test_a_partition_can_be_fitted_on_from_the_command_line(tmp_path: Path) -> None:
     from typer.testing import CliRunner
 
-    from densirank.cli import app
+    from densirank.cli.app import app
 
     source = written(a_log("text time"), tmp_path / "log", files=2)
     cut, model = tmp_path / "cut", tmp_path / "model"

@@ -21,7 +21,7 @@ from forking import free_port
 from typer.testing import CliRunner
 
 from densirank import Ranker
-from densirank.cli import app
+from densirank.cli.app import app
 from densirank.errors import DensirankError
 
 PATIENCE = 120.0

@@ -20,7 +20,7 @@ def keep(path: str) -> None:
     """Serve until killed."""
     from forking import forked
 
-    import densirank.cli  # noqa: F401  (this is what takes long)
+    import densirank.cli.app  # noqa: F401  (this is what takes long)
 
     listening = socket.socket(socket.AF_UNIX)
     _from_its_folder(listening.bind, path)
@@ -56,7 +56,7 @@ def _fulfil(asking: socket.socket) -> None:
 
 
 def _run(terminal: list[int], folder: str, words: list[str]) -> None:
-    from densirank.cli import main
+    from densirank.cli.app import main
 
     for number, lent in enumerate(terminal):
         os.dup2(lent, number)

@@ -1,1 +1,0 @@
-"""A model's probabilities set against what happened: the command and its picture."""

@@ -1,0 +1,95 @@
+"""``densirank calibrate``: make a model's probabilities mean something, and show that they do."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from densirank.cli import printing
+from densirank.cli.options import (
+    DataArgument,
+    DataDirOption,
+    DeviceOption,
+    FormatOption,
+    ItemColumn,
+    JsonOption,
+    ModelFolder,
+    Source,
+    UserColumn,
+)
+from densirank.errors import InputError
+from densirank.plotting import can_draw
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SHOWN = ("predicted", "frequency", "standard_error", "expected", "observed")
+
+
+def calibrate(
+    model: ModelFolder,
+    data: DataArgument,
+    popularity: Annotated[
+        bool, typer.Option("--popularity", help="Fit an exponent of the items' popularity as well.")
+    ] = False,
+    figure: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.png", help="Draw predicted against observed probabilities."),
+    ] = None,
+    bins: Annotated[int, typer.Option(min=1, help="Rows of the table.")] = 10,
+    as_json: JsonOption = False,
+    user_column: UserColumn = None,
+    item_column: ItemColumn = None,
+    format: FormatOption = None,
+    data_dir: DataDirOption = None,
+    device: DeviceOption = "auto",
+) -> None:
+    """Fit the temperature of a model's probabilities to held-out interactions, and keep it.
+
+    Lists stay as they are. Shows how often items came, against the probability they were given.
+    """
+    if figure is not None and not can_draw():
+        raise InputError("--figure needs matplotlib (pip install 'densirank[plots]')")
+    if figure is not None and not figure.parent.is_dir():
+        raise InputError(f"there is no folder {figure.parent} to write {figure.name} to")
+
+    from densirank import load
+    from densirank.evaluation.reliability_figure import draw
+    from densirank.storage import save_calibration
+
+    ranker = load(model, device)
+    options = {"user_column": user_column, "item_column": item_column, "format": format}
+    held_out = Source(data_dir, options).interactions(data, "test")
+    ranker.calibration_ = None
+    tables = {} if figure is None else {"as trained": ranker.reliability(held_out, bins)}
+    found = ranker.calibrate(held_out, popularity=popularity).calibration_
+    assert found is not None
+    table = ranker.reliability(held_out, bins)
+    save_calibration(model, found)
+    if as_json:
+        printing.print_json({"calibration": asdict(found), "reliability": table.to_dicts()})
+    else:
+        printing.out.print(_shown(table))
+    printing.err.print(
+        f"Temperature {found.temperature:.4f}, popularity exponent "
+        f"{found.popularity_exponent:.4f}, fitted to {found.held_out_items:,} held-out items: "
+        f"one is {found.gain:.4f} nats likelier than as trained. Kept in {model}."
+    )
+    if figure is not None:
+        draw(tables | {"calibrated": table}, figure)
+        printing.err.print(f"Picture written to {figure}")
+
+
+def _shown(table: pl.DataFrame) -> Table:
+    shown = Table("probability", *(name.replace("_", " ") for name in SHOWN))
+    for row in table.iter_rows(named=True):
+        shown.add_row(
+            f"up to {row['high']:.2g}",
+            *(f"{row[name]:.3g}" for name in SHOWN[:3]),
+            *(f"{row[name]:,.0f}" for name in SHOWN[3:]),
+        )
+    return shown

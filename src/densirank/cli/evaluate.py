@@ -1,0 +1,75 @@
+"""``densirank evaluate``: how well a model ranks held-out interactions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from densirank.cli import printing
+from densirank.cli.options import (
+    DataArgument,
+    DataDirOption,
+    DeviceOption,
+    FormatOption,
+    ItemColumn,
+    JsonOption,
+    ModelFolder,
+    Source,
+    UserColumn,
+)
+
+
+def evaluate(
+    model: ModelFolder,
+    test: DataArgument,
+    k: Annotated[int, typer.Option("-k", min=1, help="Length of the lists.")] = 20,
+    as_json: JsonOption = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the figures with the model, for its card.")
+    ] = False,
+    user_column: UserColumn = None,
+    item_column: ItemColumn = None,
+    format: FormatOption = None,
+    data_dir: DataDirOption = None,
+    device: DeviceOption = "auto",
+) -> None:
+    """Measure a model on held-out interactions: recall, nDCG and more at k, over all items."""
+    from densirank import load
+    from densirank.distributed.evaluating import evaluate_together, require_same
+    from densirank.distributed.group import joined
+    from densirank.storage import model_fingerprint, save_metrics
+
+    options = {"user_column": user_column, "item_column": item_column, "format": format}
+    with joined(device, printing.say_error) as world:
+        ranker = load(model, device)
+        data = Source(data_dir, options).interactions(test, "test")
+        require_same(world, "model", model_fingerprint(model))
+        require_same(world, "test data", data.fingerprint)
+        held_out = ranker.held_out(data)
+        metrics = held_out.summary(evaluate_together(held_out, ranker.scorer_, k, world))
+    if not world.first:
+        return
+    if keep:
+        save_metrics(model, metrics)
+    if as_json:
+        printing.print_json(metrics)
+    else:
+        printing.out.print(_table(metrics))
+    for what in ("users", "items"):
+        if metrics[f"unknown_{what}"]:
+            printing.err.print(
+                f"{metrics[f'unknown_{what}']:,} test {what} are unknown to the model."
+            )
+    if metrics["seen_pairs"]:
+        printing.err.print(
+            f"{metrics['seen_pairs']:,} test pairs are training pairs: they are never listed."
+        )
+
+
+def _table(metrics: dict[str, Any]) -> Table:
+    table = Table("metric", "value")
+    for name, value in metrics.items():
+        table.add_row(name, f"{value:.4f}" if isinstance(value, float) else f"{value:,}")
+    return table

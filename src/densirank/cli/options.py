@@ -1,0 +1,123 @@
+"""Options that commands share, and reading files and settings by them."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from densirank.errors import InputError
+from densirank.settings import KEYS, SettingOverrides, parse_settings
+
+if TYPE_CHECKING:
+    from densirank.data.interactions import Interactions
+    from densirank.distributed.group import World
+
+
+Device = Literal["auto", "cpu", "cuda"]
+Precision = Literal["auto", "half", "float32"]
+ValidSplit = Literal["last", "random"]
+FileFormat = Literal["text", "csv", "tsv", "parquet", "jsonl", "inter"]
+
+DataArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA", help="A file of interactions, a partition, or a public set's name."
+    ),
+]
+ModelFolder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a fitted model.")]
+OutFolder = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the model.")]
+ValidSplitOption = Annotated[
+    ValidSplit | None,
+    typer.Option(help="Which items are held out. Default: the last where an order is known."),
+]
+SettingOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help=f"Change a setting: {', '.join(KEYS)}."),
+]
+DeviceOption = Annotated[Device, typer.Option(help="auto: the GPU if there is one.")]
+PrecisionOption = Annotated[
+    Precision, typer.Option(help="half is for a GPU's tensor cores; auto: where they can be used.")
+]
+SeedOption = Annotated[int, typer.Option(min=0, help="Same seed, same result (on a CPU).")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+OrderedOption = Annotated[
+    bool, typer.Option("--ordered", help="The rows of the file are in order of time.")
+]
+DataDirOption = Annotated[
+    Path | None,
+    typer.Option(help="Folder of the named public sets.", envvar="DENSIRANK_DATA"),
+]
+UserColumn = Annotated[str | None, typer.Option(help="Name of the user column.")]
+ItemColumn = Annotated[str | None, typer.Option(help="Name of the item column.")]
+TimestampColumn = Annotated[str | None, typer.Option(help="Name of the timestamp column.")]
+WeightColumn = Annotated[str | None, typer.Option(help="Name of the weight column.")]
+FormatOption = Annotated[
+    FileFormat | None, typer.Option(help="Format of the file, whatever its name says.")
+]
+
+
+@dataclass(frozen=True)
+class Source:
+    """How the files of one command are to be read."""
+
+    data_dir: Path | None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def interactions(
+        self, source: str, part: Literal["train", "test"], world: World | None = None
+    ) -> Interactions:
+        """A file, or the part of a named public set that the command is about.
+
+        Of a partition, a process reads only its own portion where there is a world to share it.
+        """
+        from densirank import read
+        from densirank.data.catalogue import PUBLIC_SETS, load_public
+        from densirank.distributed.portions import Portion
+        from densirank.partition.reading import Partition, is_partition
+
+        if source in PUBLIC_SETS and not Path(source).exists():
+            return load_public(source, part, self.data_dir)
+        if is_partition(Path(source)):
+            partition = Partition.open(Path(source))
+            if world is not None and world.together:
+                return Portion.read(partition, world)
+            return partition.whole()
+        return read(source, allow_empty_users=part == "test", **self.options)
+
+
+def training_source(
+    columns: tuple[str | None, str | None, str | None, str | None],
+    format: FileFormat | None,
+    ordered: bool,
+    data_dir: Path | None,
+) -> Source:
+    """How the file of a command that trains is to be read; columns: user, item, time, weight."""
+    names = ("user_column", "item_column", "timestamp_column", "weight_column")
+    named = dict(zip(names, columns, strict=True))
+    return Source(data_dir, named | {"format": format, "ordered": True if ordered else None})
+
+
+def settings_from(config: Path | None, assignments: list[str]) -> SettingOverrides:
+    """The config file's settings with those of ``--set`` on top."""
+    texts = {} if config is None else toml_from(config)
+    for assignment in assignments:
+        key, equals, value = assignment.partition("=")
+        if not equals:
+            raise InputError(f"--set takes KEY=VALUE, not {assignment!r}")
+        texts[key.strip()] = value.strip()
+    return parse_settings(texts)
+
+
+def toml_from(path: Path) -> dict[str, Any]:
+    """What a TOML file holds."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not a TOML file: {error}") from error

@@ -1,0 +1,54 @@
+"""``densirank partition``: cut a log that is larger than memory into parts by user."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from densirank.cli import printing
+from densirank.cli.options import (
+    ItemColumn,
+    OrderedOption,
+    TimestampColumn,
+    UserColumn,
+    WeightColumn,
+)
+
+
+def partition(
+    log: Annotated[
+        Path, typer.Argument(metavar="LOG", help="A Parquet file, or a folder of such files.")
+    ],
+    out_dir: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Folder for the partition.")
+    ],
+    parts: Annotated[
+        int, typer.Option(min=1, help="How many parts: as many as processes will share it.")
+    ] = 1,
+    ordered: OrderedOption = False,
+    user_column: UserColumn = None,
+    item_column: ItemColumn = None,
+    timestamp_column: TimestampColumn = None,
+    weight_column: WeightColumn = None,
+) -> None:
+    """Cut a log that may be larger than memory into parts by user, one for each process.
+
+    The files of a folder are read in the order of their names. Equal pairs count once, the latest
+    one, and each user's items are put in order of time, as when a file is read at once.
+    """
+    from densirank.data.columns import Columns
+    from densirank.partition.log import Log
+    from densirank.partition.writing import write_partition
+
+    columns = Columns(user_column, item_column, timestamp_column, weight_column)
+    with printing.CountBar("rows") as bar:
+        made = write_partition(
+            Log.open(log, columns), out_dir, parts, ordered=ordered, on_rows=bar.done
+        )
+    largest = max(part.pairs for part in made.parts)
+    printing.err.print(
+        f"{made.n_users:,} users, {made.n_items:,} items, {made.n_pairs:,} pairs in {parts:,} "
+        f"parts, the largest of {largest:,} pairs, written to {out_dir}"
+    )

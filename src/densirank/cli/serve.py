@@ -1,0 +1,106 @@
+"""``densirank serve``: a model folder behind HTTP until it is told to stop."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import replace
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from densirank.cli import printing
+from densirank.cli.options import ModelFolder
+from densirank.errors import InputError
+
+LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(process)d %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "loggers": {
+        "densirank.serving": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
+        "uvicorn": {"handlers": ["stderr"], "level": "INFO", "propagate": False},
+    },
+}
+SECONDS_TO_FINISH = 15
+"""What requests under way are given when the server is told to stop."""
+
+
+def serve(
+    model: ModelFolder,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; others than this machine's need keys.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on.")] = 8000,
+    workers: Annotated[int, typer.Option(min=1, help="Processes, each with the model.")] = 1,
+    api_key_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Keys, one a line; without one of them no /v1/ answer."),
+    ] = None,
+    titles: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="CSV, Parquet or JSON lines: item_id, title."),
+    ] = None,
+    watch: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", min=0, help="How often to look for a new model; 0: never."),
+    ] = 1.0,
+    max_seconds: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.1, help="The most one request may take.")
+    ] = 10.0,
+    log_requests: Annotated[
+        bool, typer.Option("--log-requests/--no-log-requests", help="A line for each request.")
+    ] = True,
+) -> None:
+    """Serve a model: a JSON API under /v1/, a page at /, figures for Prometheus at /metrics.
+
+    Replace the folder's model at any time ('densirank fit --out DIR' does): it is picked up.
+    """
+    try:
+        import uvicorn
+
+        from densirank.serving.app import CONFIG_VARIABLE, create_app, prepare_process
+        from densirank.serving.config import ServeConfig
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"{error.name} is not installed (pip install 'densirank[serve]')"
+        ) from error
+    config = ServeConfig(
+        model,
+        titles=titles,
+        api_key_file=api_key_file,
+        watch_seconds=watch,
+        max_seconds=max_seconds,
+        log_requests=log_requests,
+    )
+    if api_key_file is None and not _is_loopback(host):
+        printing.say_warning(
+            f"{host} can be reached from elsewhere and no keys are asked for (--api-key-file)"
+        )
+    how: dict[str, Any] = {
+        "host": host,
+        "port": port,
+        "log_config": LOGGING,
+        "access_log": False,
+        "server_header": False,
+        "timeout_graceful_shutdown": SECONDS_TO_FINISH,
+    }
+    if workers == 1:
+        prepare_process()
+        uvicorn.run(create_app(config), **how)
+        return
+    with tempfile.TemporaryDirectory(prefix="densirank-metrics-") as folder:
+        create_app(config)  # a model that cannot be loaded is told once and not by every worker
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+        os.environ[CONFIG_VARIABLE] = replace(config, metrics_folder=Path(folder)).to_json()
+        uvicorn.run("densirank.serving.app:create_worker_app", factory=True, workers=workers, **how)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

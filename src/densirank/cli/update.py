@@ -1,0 +1,62 @@
+"""``densirank update``: new interactions for a model that is there."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from densirank.cli import printing
+from densirank.cli.options import (
+    DataArgument,
+    DataDirOption,
+    DeviceOption,
+    FormatOption,
+    ItemColumn,
+    ModelFolder,
+    OrderedOption,
+    OutFolder,
+    TimestampColumn,
+    UserColumn,
+    WeightColumn,
+    training_source,
+)
+
+
+def update(
+    model: ModelFolder,
+    data: DataArgument,
+    out_dir: OutFolder,
+    iterations: Annotated[
+        int | None,
+        typer.Option(min=1, help="Training steps. Default: half of those of the fit."),
+    ] = None,
+    ordered: OrderedOption = False,
+    user_column: UserColumn = None,
+    item_column: ItemColumn = None,
+    timestamp_column: TimestampColumn = None,
+    weight_column: WeightColumn = None,
+    format: FormatOption = None,
+    data_dir: DataDirOption = None,
+    device: DeviceOption = "auto",
+) -> None:
+    """Teach a model new interactions, new users and items included, without starting again."""
+    from densirank import load
+    from densirank.storage import prepare_folder
+
+    columns = (user_column, item_column, timestamp_column, weight_column)
+    source = training_source(columns, format, ordered, data_dir)
+    ranker = load(model, device)
+    new = source.interactions(data, "train")
+    prepare_folder(out_dir)
+    with printing.TrainingBar() as bar:
+        updated = ranker.update(new, iterations, callbacks=[bar])
+    if updated.training_.get("interrupted"):
+        printing.err.print("Interrupted: nothing was written.")
+        raise typer.Exit(printing.INTERRUPTED)
+    updated.save(out_dir)
+    before, after = ranker.interactions_, updated.interactions_
+    printing.err.print(
+        f"{len(after) - len(before):,} new pairs, {after.n_users - before.n_users:,} new users, "
+        f"{after.n_items - before.n_items:,} new items. Model written to {out_dir}."
+    )

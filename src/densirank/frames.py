@@ -14,8 +14,8 @@ from densirank.data.interactions import IntArray, Interactions
 from densirank.data.vocabulary import Vocabulary
 from densirank.errors import InputError
 from densirank.evaluation.reliability import Reliability
-from densirank.ranking.calibration import CalibratedScorer
 from densirank.ranking.density import DensityBlock
+from densirank.ranking.people import Choice, People, probabilities
 from densirank.ranking.sampling import Slates
 from densirank.ranking.topk import Lists
 
@@ -33,60 +33,40 @@ def id_series(vocabulary: Vocabulary, indices: Tensor) -> pl.Series:
     return pl.Series(vocabulary.ids[indices.cpu().numpy()], dtype=kind)
 
 
-def recommendations(
-    blocks: Iterable[Lists],
-    data: Interactions,
-    density: CalibratedScorer,
-    users: Vocabulary | None = None,
-) -> pl.DataFrame:
-    """``user_id, item_id, score, probability, rank`` of lists; no probability where no normaliser.
+def recommendations(people: People, choice: Choice, item_ids: Vocabulary) -> pl.DataFrame:
+    """``user_id, item_id, score, probability, rank`` of lists, and what they were drawn with.
 
-    (A column of nulls then: it is not known, which is not the same as zero.) The lists are of the
-    users of ``data``, or of others where these are given.
+    The probability is a column of nulls where there is no normaliser: it is not known, which is not
+    the same as zero. Slates that were drawn have ``log_propensity`` too.
     """
     import polars as pl
 
-    user_ids = data.user_ids if users is None else users
-    return pl.concat(
-        [_recommendations(lists, user_ids, data.item_ids, density) for lists in blocks]
-    )
+    return pl.concat([_recommendations(lists, people, item_ids) for lists in people.lists(choice)])
 
 
-def _recommendations(
-    lists: Lists, user_ids: Vocabulary, item_ids: Vocabulary, density: CalibratedScorer
-) -> pl.DataFrame:
+def _recommendations(lists: Lists, people: People, item_ids: Vocabulary) -> pl.DataFrame:
     import polars as pl
 
     there = lists.items >= 0
     rows, places = there.nonzero(as_tuple=True)
-    probability = pl.repeat(None, len(rows), dtype=pl.Float32, eager=True)
-    if lists.log_normaliser is not None:
-        logits = density.logits(lists.scores, lists.items)
-        log_probability = logits - lists.log_normaliser.unsqueeze(1)
-        probability = pl.Series(log_probability[there].exp().cpu().numpy())
-    return pl.DataFrame(
+    found = probabilities(lists, people.density)
+    if found is None:
+        probability = pl.repeat(None, len(rows), dtype=pl.Float32, eager=True)
+    else:
+        probability = pl.Series(found[there].cpu().numpy())
+    frame = pl.DataFrame(
         {
-            "user_id": id_series(user_ids, lists.users[rows]),
+            "user_id": id_series(people.user_ids, lists.users[rows]),
             "item_id": id_series(item_ids, lists.items[there]),
             "score": lists.scores[there].cpu().numpy(),
             "probability": probability,
             "rank": (places + 1).cpu().numpy(),
         }
     )
-
-
-def slates(blocks: Iterable[Slates], data: Interactions, density: CalibratedScorer) -> pl.DataFrame:
-    """The columns of recommendations and ``log_propensity``, of slates that were drawn."""
-    import polars as pl
-
-    return pl.concat(
-        [
-            _recommendations(drawn, data.user_ids, data.item_ids, density).with_columns(
-                pl.Series("log_propensity", drawn.log_propensities[drawn.items >= 0].cpu().numpy())
-            )
-            for drawn in blocks
-        ]
-    )
+    if not isinstance(lists, Slates):
+        return frame
+    drawn = pl.Series("log_propensity", lists.log_propensities[there].cpu().numpy())
+    return frame.with_columns(drawn)
 
 
 def slate_matrix(frame: pl.DataFrame, data: Interactions) -> tuple[Tensor, Tensor, Places]:

@@ -24,10 +24,7 @@ from densirank.fitting import Engine, FitTask, Fitted, fit_scorer
 from densirank.hardware import resolve_device
 from densirank.indexing.storing import save_index
 from densirank.methods import method_named
-from densirank.models.popularity import log_popularity
-from densirank.ranking.calibration import CalibratedScorer, Calibration
 from densirank.ranking.scores import VectorScorer
-from densirank.ranking.search import search_top_k
 from densirank.ranking.topk import top_k
 from densirank.settings import SettingOverrides
 from densirank.storage import StoredModel, load_model, save_model
@@ -173,58 +170,18 @@ class Ranker(Probabilities, NewData, Searching):
         a large catalogue, with the same scores, but the probability is null, for it takes a sum
         over the whole catalogue.
         """
-        check_k(k)
+        choice = self._choice(k, filter_seen, items, exclude, approximate=approximate)
         if unknown not in ("error", "popular"):
             raise InputError(f"unknown users are 'error' or 'popular', not {unknown!r}")
-        known = self.interactions_.user_ids
-        if users is not None and unknown == "popular" and not known.knows_all(users):
-            return self._recommend_to_anybody(users, k, filter_seen, items, exclude, approximate)
-        density, wanted = self._density(), self._user_indices(users)
-        barring = self._barring(filter_seen, items, exclude)
-        if approximate:
-            blocks = search_top_k(self.required_index(), self.scorer_, wanted, k, **barring)
-        else:
-            blocks = top_k(self.scorer_, wanted, k, logits=density.logits, **barring)
-        return frames.recommendations(blocks, self.interactions_, density)
-
-    def _recommend_to_anybody(
-        self,
-        users: Ids,
-        k: int,
-        filter_seen: bool,
-        items: Ids | None,
-        exclude: Ids | None,
-        approximate: bool,
-    ) -> pl.DataFrame:
-        """Lists of their own for those the model knows, popular items for all others."""
-        ids = self.interactions_.user_ids
+        ids, item_ids = self.interactions_.user_ids, self.interactions_.item_ids
+        if users is None or unknown == "error" or ids.knows_all(users):
+            return frames.recommendations(self.people(self._user_indices(users)), choice, item_ids)
         asked = ids.alike(listed(users), "user")
         is_known = ids.indices(asked) >= 0
-        strangers = Vocabulary(asked[~is_known])
-        popularity = log_popularity(self.items_.counts).to(self.scorer_.device)
-        scorer = VectorScorer(popularity.new_ones(len(strangers), 1), popularity)
-        density = CalibratedScorer(scorer, Calibration(), torch.from_numpy(self.items_.counts))
-        blocks = top_k(
-            scorer,
-            torch.arange(len(strangers), device=popularity.device),
-            k,
-            logits=density.logits,
-            allowed=self._item_indices(items),
-            excluded=self._item_indices(exclude),
-        )
-        parts = [frames.recommendations(blocks, self.interactions_, density, strangers)]
+        groups = [self.unknown_users(Vocabulary(asked[~is_known]))]
         if is_known.any():
-            known = np.unique(asked[is_known])
-            parts.append(
-                self.recommend(
-                    known,
-                    k,
-                    filter_seen=filter_seen,
-                    items=items,
-                    exclude=exclude,
-                    approximate=approximate,
-                )
-            )
+            groups.append(self.people(self._user_indices(np.unique(asked[is_known]))))
+        parts = [frames.recommendations(people, choice, item_ids) for people in groups]
         return frames.in_order_of(asked, parts)
 
     def similar_items(self, item: int | str, k: int = 10) -> pl.DataFrame:

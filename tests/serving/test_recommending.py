@@ -54,9 +54,7 @@ def test_a_known_users_list_is_the_rankers(client: TestClient, ranker: Ranker) -
 
 def test_every_option_of_a_list_is_the_rankers(client: TestClient, ranker: Ranker) -> None:
     allowed = [f"item{n}" for n in range(12)]
-    (result,) = ask(
-        client, users=["#1"], allowed=allowed, exclude=["item4"], filter_seen=False, k=20
-    )
+    (result,) = ask(client, users=["#1"], items=allowed, exclude=["item4"], filter_seen=False, k=20)
     expected = ranker.recommend("#1", 20, items=allowed, exclude=["item4"], filter_seen=False)
     check(result, expected)
     assert len(result["items"]) == 11
@@ -189,7 +187,7 @@ def test_a_history_of_unknown_items_follows_the_same_policy(client: TestClient) 
         {"users": ["user1"], "temperature": 0},
         {"users": ["user1"], "seed": -1},
         {"users": ["user1"], "unknown": "guess"},
-        {"users": ["user1"], "allowed": []},
+        {"users": ["user1"], "items": []},
         {"users": ["user1"], "colour": "red"},
         {"users": ["user1"], "k": MAX_EXPLAINED + 1, "explain": True},
         {"users": ["user1"], "sample": True, "approximate": True},
@@ -200,12 +198,12 @@ def test_what_makes_no_sense_is_refused(client: TestClient, request_for: dict[st
 
 
 def test_unknown_items_to_allow_or_exclude_are_refused(client: TestClient) -> None:
-    for key in ("allowed", "exclude"):
+    for key in ("items", "exclude"):
         assert refused(client, users=["user1"], **{key: ["novelty"]}) == (404, "unknown_item")
 
 
 def test_whoever_had_everything_gets_an_empty_list(client: TestClient) -> None:
-    (result,) = ask(client, users=["user1"], allowed=["item1"], exclude=["item1"])
+    (result,) = ask(client, users=["user1"], items=["item1"], exclude=["item1"])
     assert result["items"] == []
     assert (result["entropy"], result["effective_items"]) == (0, 0)
 

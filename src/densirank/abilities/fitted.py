@@ -12,7 +12,7 @@ from torch import Tensor
 from densirank.csr import RowsOnDemand
 from densirank.data.interactions import Interactions
 from densirank.data.reading import read
-from densirank.data.vocabulary import Ids
+from densirank.data.vocabulary import Ids, Vocabulary
 from densirank.errors import InputError
 from densirank.evaluation.held_out import HeldOut
 from densirank.fitting import Fitted
@@ -22,6 +22,8 @@ from densirank.methods import Method
 from densirank.new_data.folding import ItemSide, Trained
 from densirank.ranking.blocks import Barring
 from densirank.ranking.calibration import CalibratedScorer, Calibration
+from densirank.ranking.index import Index
+from densirank.ranking.people import Choice, Kind, People, unknown_users
 from densirank.ranking.scores import VectorScorer
 from densirank.risks import HALF_PRECISION
 from densirank.settings import Settings
@@ -43,6 +45,7 @@ class FittedRanker:
     training_: dict[str, Any]
     calibration_: Calibration | None
 
+    _kind: Kind = "known"
     _index: MeasuredIndex | None
     _index_at: tuple[Path, str] | None
     _indexed_vectors: Tensor | None
@@ -68,6 +71,48 @@ class FittedRanker:
     def _density(self) -> CalibratedScorer:
         item_counts = torch.from_numpy(self.items_.counts)
         return CalibratedScorer(self.scorer_, self.calibration_ or Calibration(), item_counts)
+
+    def people(self, rows: Tensor) -> People:
+        """The users at these indices, for whoever makes lists in a form of its own."""
+        return People(
+            self._kind,
+            self.interactions_.user_ids,
+            rows,
+            self._density(),
+            self.scorer_,
+            RowsOnDemand(self.interactions_, self.scorer_.device),
+            self.required_index,
+        )
+
+    def unknown_users(self, ids: Vocabulary) -> People:
+        """Users this ranker does not know, who get what is popular."""
+        return unknown_users(ids, self.items_.counts, self.scorer_.device)
+
+    def required_index(self) -> Index:
+        """The index of the item vectors, or a sentence that says how to get one."""
+        raise NotImplementedError
+
+    def _choice(
+        self,
+        k: int,
+        filter_seen: bool,
+        items: Ids | None,
+        exclude: Ids | None,
+        *,
+        seed: int | None = None,
+        temperature: float = 1.0,
+        approximate: bool = False,
+    ) -> Choice:
+        check_k(k)
+        return Choice(
+            k,
+            filter_seen,
+            self._item_indices(items),
+            self._item_indices(exclude),
+            None if seed is None else checked_seed(seed),
+            checked_temperature(temperature),
+            approximate,
+        )
 
     def held_out(self, test: Any) -> HeldOut:
         """Test interactions in this model's terms, for whoever measures it in another way."""

@@ -39,6 +39,7 @@ class NewData(FittedRanker):
         folded.scorer_ = fold_in(self._trained(), histories.known)
         folded.parameters_ = without_users(self.parameters_)
         folded.folded_in_ = histories
+        folded._kind = "folded-in"
         return folded
 
     def update(

@@ -9,12 +9,12 @@ import torch
 from numpy.typing import NDArray
 
 from densirank import frames
-from densirank.abilities.fitted import FittedRanker, check_k, checked_seed, checked_temperature
+from densirank.abilities.fitted import FittedRanker, checked_temperature
 from densirank.data.vocabulary import Ids
 from densirank.errors import InputError
 from densirank.evaluation import calibration, reliability
 from densirank.ranking.density import Density, check_size, density_blocks
-from densirank.ranking.sampling import draw_slates, slate_log_propensities
+from densirank.ranking.sampling import slate_log_propensities
 
 if TYPE_CHECKING:
     import polars as pl
@@ -84,17 +84,9 @@ class Probabilities(FittedRanker):
         ``log_propensity``: the log-probability of the draw given those above it, which adds up to
         that of the slate. A user's slate depends on the seed and on nobody else.
         """
-        check_k(k)
-        density = self._density()
-        blocks = draw_slates(
-            density,
-            self._user_indices(users),
-            k,
-            checked_temperature(temperature),
-            checked_seed(seed),
-            **self._barring(filter_seen, items, exclude),
-        )
-        return frames.slates(blocks, self.interactions_, density)
+        choice = self._choice(k, filter_seen, items, exclude, seed=seed, temperature=temperature)
+        people = self.people(self._user_indices(users))
+        return frames.recommendations(people, choice, self.interactions_.item_ids)
 
     def log_propensity(
         self,

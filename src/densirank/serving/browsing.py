@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from densirank.ranking.people import Choice
 from densirank.serving.config import MAX_LISTED
 from densirank.serving.engine import Answer, Engine
-from densirank.serving.people import Choice, People
 from densirank.serving.search import ids_beginning
 
 ON_THE_CARD = ("settings", "seed", "created", "densirank", "data", "training")
@@ -23,13 +23,11 @@ def user(engine: Engine, identifier: str) -> Answer:
     """A user's items, newest first, and how open the next one is."""
     data = engine.data
     index = int(engine.known([identifier], "user")[0])
-    user_id, row = data.user_ids[index], torch.tensor([index])
-    person = People("known", [user_id], row, engine.density, engine.seen)
-    (lists,) = person.lists(Choice(k=1))
+    (lists,) = engine.ranker.people(torch.tensor([index])).lists(Choice(k=1))
     assert lists.entropy is not None
     history = data.items_of(index)[::-1][:MAX_LISTED].tolist()
     return {
-        "id": user_id,
+        "id": data.user_ids[index],
         "history": [engine.item(item) for item in history],
         "entropy": float(lists.entropy),
         "effective_items": float(lists.entropy.exp()) if lists.items[0, 0] >= 0 else 0.0,

@@ -12,7 +12,7 @@ MAX_USERS = 100
 MAX_HISTORY = 1000
 """Items in one history sent along."""
 MAX_ITEMS = 10_000
-"""Items in ``exclude`` or ``allowed``."""
+"""Items in ``items`` or ``exclude``."""
 MAX_EXPLAINED = 100
 """Items in one answer that says why."""
 MAX_QUERY = 100

@@ -12,13 +12,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from densirank.csr import Rows
 from densirank.data.interactions import Interactions
 from densirank.data.vocabulary import Vocabulary
 from densirank.indexing.storing import describe_index
 from densirank.ranker import Ranker, load
-from densirank.ranking.calibration import CalibratedScorer
-from densirank.serving.people import density_of
 from densirank.serving.problems import unknown
 from densirank.serving.titles import Titles, read_titles
 from densirank.storage import MANIFEST
@@ -35,8 +32,6 @@ class Engine:
     manifest: Answer
     fingerprint: str  # of the model: its manifest names every file and its SHA-256
     titles: Titles
-    density: CalibratedScorer
-    seen: Rows
     by_popularity: Indices
     index: Answer | None  # how good the model's index is, if it has one
 
@@ -53,8 +48,6 @@ class Engine:
             described,
             hashlib.sha256(manifest).hexdigest()[:16],
             read_titles(titles, data.item_ids),
-            density_of(ranker),
-            Rows.of(data, ranker.scorer_.device),
             np.argsort(-data.item_counts, kind="stable"),
             None if index is None else index["measured"],
         )

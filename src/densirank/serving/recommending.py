@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -13,12 +13,14 @@ import orjson
 import torch
 from torch import Tensor
 
+from densirank.data.interactions import Interactions
+from densirank.data.vocabulary import Vocabulary
 from densirank.new_data.explaining import contributions_to
-from densirank.ranking.calibration import CalibratedScorer
+from densirank.ranker import Ranker
+from densirank.ranking.people import Choice, People, probabilities
 from densirank.ranking.sampling import Slates
 from densirank.ranking.topk import Lists
 from densirank.serving.engine import Answer, Engine, Indices
-from densirank.serving.people import Choice, People, folded_in, strangers
 from densirank.serving.problems import unknown
 from densirank.serving.schema import RecommendRequest
 
@@ -76,7 +78,7 @@ def answer(engine: Engine, request: RecommendRequest) -> bytes:
     choice = Choice(
         request.k,
         request.filter_seen,
-        None if request.allowed is None else _items(engine, request.allowed),
+        None if request.items is None else _items(engine, request.items),
         _items(engine, request.exclude) if request.exclude else None,
         seed if request.sample else None,
         request.temperature,
@@ -85,11 +87,13 @@ def answer(engine: Engine, request: RecommendRequest) -> bytes:
     if request.approximate:
         engine.ranker.required_index()  # read once, here, for everybody who is folded in as well
     results: list[Answer] = [{}] * request.size
-    for people, places in _people(engine, request):
-        found = _results(engine, people, choice)
-        for row, place, result in zip(people.rows.tolist(), places, found, strict=True):
-            if request.explain and people.ranker is not None:
-                _explain(engine, people, row, result["items"])
+    for group in _groups(engine, request):
+        rows = group.people.rows.tolist()
+        for row, place, result in zip(
+            rows, group.places, _results(engine, group, choice), strict=True
+        ):
+            if request.explain and group.ranker is not None:
+                _explain(engine, group.ranker, row, result["items"])
             results[place] = result
     return _answer(engine, choice.seed, results)
 
@@ -98,8 +102,17 @@ def _answer(engine: Engine, seed: int | None, results: list[Answer]) -> bytes:
     return orjson.dumps({"model": engine.fingerprint, "seed": seed, "results": results})
 
 
-def _people(engine: Engine, request: RecommendRequest) -> Iterator[tuple[People, list[int]]]:
-    """(people of one kind, their places in the request), kind after kind."""
+@dataclass(frozen=True, eq=False)
+class Group:
+    """People of one kind among those of a request."""
+
+    people: People
+    ids: Sequence[int | str | None]  # as they are told in the answer
+    places: list[int]  # in the request
+    ranker: Ranker | None = None  # that can explain their lists
+
+
+def _groups(engine: Engine, request: RecommendRequest) -> Iterator[Group]:
     if request.users is not None:
         users = engine.indices(request.users, "user")
         familiar = users >= 0
@@ -112,28 +125,37 @@ def _people(engine: Engine, request: RecommendRequest) -> Iterator[tuple[People,
         familiar = np.array([(history >= 0).any() for history in histories])
     ours, others = (np.flatnonzero(some).tolist() for some in (familiar, ~familiar))
     if ours and request.users is not None:
-        yield _known(engine, users[ours]), ours
+        yield replace(_known(engine, users[ours]), places=ours)
     elif ours:
-        known = [histories[place][histories[place] >= 0] for place in ours]
-        yield folded_in(engine.ranker, known), ours
+        yield _folded_in(engine, [histories[place][histories[place] >= 0] for place in ours], ours)
     if others:
         ids = [None if request.users is None else request.users[place] for place in others]
-        yield strangers(engine.ranker, ids), others
+        people = engine.ranker.unknown_users(Vocabulary(np.arange(len(others))))
+        yield Group(people, ids, others)
 
 
-def _known(engine: Engine, users: Indices) -> People:
+def _known(engine: Engine, users: Indices) -> Group:
     ids = [engine.data.user_ids[user] for user in users.tolist()]
-    rows = torch.from_numpy(users)
-    return People("known", ids, rows, engine.density, engine.seen, engine.ranker)
+    people = engine.ranker.people(torch.from_numpy(users))
+    return Group(people, ids, list(range(len(ids))), engine.ranker)
 
 
-def _results(engine: Engine, people: People, choice: Choice) -> Iterator[Answer]:
+def _folded_in(engine: Engine, histories: Sequence[Indices], places: list[int]) -> Group:
+    """People who are known by their items alone (item indices, none of them without any)."""
+    users = np.repeat(np.arange(len(histories)), [len(history) for history in histories])
+    items = engine.data.item_ids.ids[np.concatenate(histories)]
+    folded = engine.ranker.fold_in(Interactions.from_pairs(users, items, ordered=True))
+    rows = torch.arange(len(histories))
+    return Group(folded.people(rows), [None] * len(rows), places, folded)
+
+
+def _results(engine: Engine, group: Group, choice: Choice) -> Iterator[Answer]:
     """One result for each of some people, in their order."""
-    people_ids = iter(people.ids)
+    people, people_ids = group.people, iter(group.ids)
     for lists in people.lists(choice):
         drawn = lists.log_propensities if isinstance(lists, Slates) else None
         names = engine.data.item_ids.ids[lists.items.numpy()].tolist()
-        columns = (lists.items.tolist(), lists.scores.tolist(), *_spread(lists, people.density))
+        columns = (lists.items.tolist(), lists.scores.tolist(), *_spread(lists, people))
         rows = zip(names, *columns, strict=True)
         for row, (ids, items, scores, likely, entropy, effective) in enumerate(rows):
             length = items.index(-1) if items[-1] < 0 else len(items)
@@ -160,24 +182,22 @@ def _results(engine: Engine, people: People, choice: Choice) -> Iterator[Answer]
             }
 
 
-def _spread(lists: Lists, density: CalibratedScorer) -> tuple[list[Any], list[Any], list[Any]]:
+def _spread(lists: Lists, people: People) -> tuple[list[Any], list[Any], list[Any]]:
     """(probabilities, entropies, effective items); None where an index has not looked at all."""
-    if lists.log_normaliser is None or lists.entropy is None:
+    likely = probabilities(lists, people.density)
+    if likely is None or lists.entropy is None:
         nothing = [None] * len(lists.users)
         return [[None] * lists.items.shape[1]] * len(lists.users), nothing, nothing
-    logits = density.logits(lists.scores, lists.items.clamp(min=0))
-    probabilities = (logits - lists.log_normaliser.unsqueeze(1)).exp()
-    return probabilities.tolist(), lists.entropy.tolist(), lists.entropy.exp().tolist()
+    return likely.tolist(), lists.entropy.tolist(), lists.entropy.exp().tolist()
 
 
-def _explain(engine: Engine, people: People, row: int, items: list[Answer]) -> None:
+def _explain(engine: Engine, ranker: Ranker, row: int, items: list[Answer]) -> None:
     """Say of each listed item which of the person's past items speak most for it."""
-    assert people.ranker is not None
-    history = people.ranker.interactions_.items_of(row)[-LOOKED_AT:]
+    history = ranker.interactions_.items_of(row)[-LOOKED_AT:]
     listed = engine.indices([item["id"] for item in items], "item").tolist()
     if not listed:
         return
-    added = contributions_to(people.ranker._trained(), history, listed, engine.data.item_ids)
+    added = contributions_to(ranker._trained(), history, listed, engine.data.item_ids)
     for item, index, gains in zip(items, listed, added, strict=True):
         most = np.argsort(-gains, kind="stable")
         item["because"] = [

@@ -43,9 +43,9 @@ class RecommendRequest(BaseModel):
     histories: list[Annotated[list[Id], Field(min_length=1, max_length=MAX_HISTORY)]] | None = (
         Field(None, min_length=1, max_length=MAX_USERS)
     )
-    k: StrictInt = Field(20, ge=1, le=MAX_K)
+    k: StrictInt = Field(10, ge=1, le=MAX_K)
     exclude: list[Id] = Field(default_factory=list, max_length=MAX_ITEMS)
-    allowed: list[Id] | None = Field(None, min_length=1, max_length=MAX_ITEMS)
+    items: list[Id] | None = Field(None, min_length=1, max_length=MAX_ITEMS)
     filter_seen: bool = True
     unknown: Literal["error", "popular"] = "error"
     sample: bool = False
@@ -57,7 +57,7 @@ class RecommendRequest(BaseModel):
     @model_validator(mode="after")
     def _says_for_whom(self) -> Self:
         if (self.users is None) == (self.histories is None):
-            raise ValueError("say for whom: either users or histories")
+            raise ValueError("pass exactly one of users and histories")
         if self.explain and self.k * self.size > MAX_EXPLAINED:
             raise ValueError(f"explain is for at most {MAX_EXPLAINED} items in one answer")
         if self.approximate and self.sample:
@@ -72,7 +72,7 @@ class RecommendRequest(BaseModel):
     @property
     def is_plain(self) -> bool:
         """Whether this asks for known users' best items and nothing else."""
-        special = self.sample or self.explain or self.approximate or self.allowed is not None
+        special = self.sample or self.explain or self.approximate or self.items is not None
         return not (special or self.exclude or self.users is None)
 
 

@@ -29,7 +29,7 @@ export async function recommend(person, options, signal) {
 
 /** The past items that speak most for one item: what its score would lose without each of them. */
 export async function reasons(person, item) {
-  const { items: listed } = await recommend(person, { k: 1, allowed: [item], explain: true });
+  const { items: listed } = await recommend(person, { k: 1, items: [item], explain: true });
   return listed[0]?.because ?? [];
 }
 

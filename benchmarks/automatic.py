@@ -25,7 +25,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from densirank import Interactions, Ranker, fit_within, read
+from densirank import Interactions, Ranker, autofit, read
 from densirank.data.splitting import split_last_fraction
 from densirank.data.synthetic import planted
 from densirank.tuning import Choices, Range, tune
@@ -92,7 +92,7 @@ def ways(data: Interactions, given: argparse.Namespace) -> dict[str, Fit]:
 
     space = SPACE | SMALL_DIMS | (OF_TIME if data.ordered else {})
     compared = {
-        f"automatic, {given.budget}": lambda train: fit_within(train, given.budget, **run),
+        f"automatic, {given.budget}": lambda train: autofit(train, given.budget, **run),
         **{method: plainly(method) for method in ("popularity", "itemknn", "ease", "wd-lgcn")},
         "densirank": plainly("densirank"),
         f"densirank, {given.trials} trials": tuned("densirank", space, given.trials, run),
@@ -113,7 +113,7 @@ def measured(way: str, fit: Fit, train: Interactions, test: Interactions) -> Fig
     ranker = fit(train)
     seconds = time.perf_counter() - started
     reached = ranker.evaluate(test, K)
-    chosen = {"method": ranker.method.name, **ranker.settings.to_json()}
+    chosen = {"method": ranker.method, **ranker.settings_.to_json()}
     return Figure(way, reached[f"recall@{K}"], reached[f"ndcg@{K}"], seconds, chosen)
 
 

@@ -51,7 +51,7 @@ CHANGES: dict[str, list[dict[str, Any]]] = {
 def validated(method: str, change: dict[str, Any], train: Interactions, device: str) -> float:
     """nDCG@20 on the held-out items at the end of the schedule."""
     ranker = Ranker(method, device=device, **change)
-    iterations = ranker.settings.iterations
+    iterations = ranker.spec.settings(**change).iterations
     ranker = Ranker(method, device=device, validate_every=iterations, **change)
     ranker.fit(train, HELD_OUT, valid_split="last")
     return float(ranker.training_["best_validation_ndcg@20"])

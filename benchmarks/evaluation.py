@@ -38,7 +38,7 @@ VARIANTS = ("obvious", "ours", "matrix product alone")
 
 def vectors(dataset: str, data_dir: Path | None, device: str) -> VectorScorer:
     """Those of a short fit: ranking random vectors would be another problem."""
-    ranker = Ranker(device=device, iterations=10)
+    ranker = Ranker("wd-lgcn", device=device, iterations=10)
     return ranker.fit(load_public(dataset, "train", data_dir)).scorer_
 
 

@@ -53,7 +53,7 @@ def fitted(variant: str, part: str, data: Interactions, device: str, models: Pat
     folder = None if models is None else models / f"{variant.replace(' ', '')}-{part}"
     if folder is not None and (folder / "model.json").exists():
         return load(folder, device)
-    ranker = Ranker(device=device, **VARIANTS[variant]).fit(data)
+    ranker = Ranker("wd-lgcn", device=device, **VARIANTS[variant]).fit(data)
     if folder is not None:
         ranker.save(folder)
     return ranker

@@ -87,7 +87,7 @@ def measure(folder: Path, way: str, wanted: float, requests: int, threads: int) 
 
 def fit(dataset: str, data_dir: Path | None, folder: Path) -> None:
     """The default model of a public data set."""
-    Ranker(device="cpu").fit(load_public(dataset, "train", data_dir)).save(folder)
+    Ranker("wd-lgcn", device="cpu").fit(load_public(dataset, "train", data_dir)).save(folder)
 
 
 def grow(folder: Path, n_items: int) -> None:

@@ -127,12 +127,16 @@ def fit_and_save(
     """Fit with the ordinary Ranker, telling of every step, and save the model."""
     data = kept_log(kept)
     ranker = Ranker(method, device="cpu", **settings)
+    steps = ranker.spec.settings(**settings).iterations
     moments: list[float] = []
 
     def tell(*_: object) -> None:
         moments.append(time.perf_counter())
         took = f", {moments[-1] - moments[-2]:.2f} s" if len(moments) > 1 else ""
-        print(f"  {method}: step {len(moments)} of {ranker.settings.iterations}{took}", flush=True)
+        print(
+            f"  {method}: step {len(moments)} of {steps}{took}",
+            flush=True,
+        )
 
     hook = register_optimizer_step_post_hook(tell)
     _, fit = watched(f"fit {method}", lambda: ranker.fit(data))

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from densirank import Ranker
-from densirank.cli.printing import TrainingBar
 from densirank.data.synthetic import Planted, kl_divergence, planted
+from densirank.progress import TrainingBar
 from densirank.ranking.scores import VectorScorer
 
 K = 20

@@ -14,11 +14,12 @@ import typer
 from rich.console import Console
 
 from densirank.cli.options import DataDirOption, DeviceOption, JsonOption
-from densirank.cli.printing import INTERRUPTED, TrainingBar, err, out, say_error
+from densirank.cli.printing import INTERRUPTED, err, out, say_error
 from densirank.cli.printing import run as run_app
 from densirank.data.catalogue import PUBLIC_SETS
 from densirank.errors import InputError
 from densirank.methods import METHODS
+from densirank.progress import TrainingBar
 from paper.grids import GRIDS
 from paper.planning import PRODUCTS, Job, commands_for, jobs_for, missing
 from paper.products import MAKERS, Request
@@ -109,7 +110,7 @@ def paper(
 
 def _work(shop: Workshop, jobs: Sequence[Job]) -> list[str]:
     """Do what is missing, with a bar where there is a terminal; Ctrl-C leaves what is done."""
-    with TrainingBar() as bar:
+    with TrainingBar(err) as bar:
         try:
             return replace(shop, callbacks=[bar] if err.is_terminal else []).work(jobs)
         except KeyboardInterrupt:

@@ -13,7 +13,7 @@ from densirank.data.interactions import Interactions
 from densirank.evaluation.held_out import HeldOut
 from densirank.evaluation.metrics import Evaluation
 from densirank.hardware import resolve_device
-from densirank.ranker import Ranker
+from densirank.ranker import Ranker, fit_ranker
 from densirank.ranking.scores import VectorScorer
 from densirank.training.callbacks import Callback, Snapshots
 from paper.provenance import hardware, versions
@@ -75,8 +75,8 @@ def draw_curve(
         points.append([iteration, round(seconds, 4), float(found.per_user["ndcg"].mean())])
 
     ranker = Ranker(choice.method, seed=seed, device=device, **settings)
-    after = frozenset(log_spaced(ranker.settings.iterations))
-    ranker.fit(train, callbacks=callbacks, snapshots=Snapshots(after, look))
+    after = frozenset(log_spaced(ranker.spec.settings(**settings).iterations))
+    fit_ranker(ranker, train, callbacks=callbacks, snapshots=Snapshots(after, look))
     stop_if_interrupted(ranker)
     return CurveRecord(
         **_about(ranker, choice, settings), test_fingerprint=held_out.fingerprint, points=points
@@ -116,5 +116,5 @@ def _about(ranker: Ranker, choice: SearchRecord, settings: dict[str, Any]) -> di
         "settings": settings,
         "train_fingerprint": ranker.interactions_.fingerprint,
         "versions": versions(),
-        "hardware": hardware(ranker.device, choice.method, ranker.settings.dim),
+        "hardware": hardware(ranker.device, choice.method, ranker.settings_.dim),
     }

@@ -90,12 +90,12 @@ def test_auto_is_the_gpu_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> 
 )
 def test_a_ranker_says_what_cannot_be_had(device: str, precision: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
-        Ranker(device=device, precision=precision).fit(PAIRS)
+        Ranker("wd-lgcn", device=device, precision=precision).fit(PAIRS)
 
 
 def test_single_precision_is_what_a_cpu_would_have_used_anyway() -> None:
     vectors = [
-        Ranker(dim=4, iterations=5, device="cpu", precision=precision).fit(PAIRS).scorer_
+        Ranker("wd-lgcn", dim=4, iterations=5, device="cpu", precision=precision).fit(PAIRS).scorer_
         for precision in ("auto", "float32")
     ]
     assert torch.equal(vectors[0].user_vectors, vectors[1].user_vectors)

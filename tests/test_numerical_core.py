@@ -18,7 +18,8 @@ sys.meta_path.insert(0, Blocked())
 from pathlib import Path
 import densirank
 train = densirank.read(Path(sys.argv[1]))
-ranker = densirank.Ranker(dim=4, iterations=3, validate_every=1, device="cpu").fit(train, 0.5)
+ranker = densirank.Ranker("wd-lgcn", dim=4, iterations=3, validate_every=1, device="cpu")
+ranker.fit(train, 0.5)
 metrics = ranker.evaluate(densirank.read([(0, 4)]))
 assert metrics["users"] == 1, metrics
 
@@ -26,7 +27,7 @@ from densirank.tuning import tune
 study = tune(train, "wd-mf", {"dim": [2, 4]}, grid=True, settings={"iterations": 3}, device="cpu")
 assert len(study.trials) == 2, study
 
-chosen = densirank.fit_within(train, 0.01, device="cpu")
+chosen = densirank.autofit(train, 0.01, device="cpu")
 assert chosen.training_["automatic"]["attempts"], chosen.training_
 """
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
 from scipy import sparse, special
 
-from densirank import Interactions, Ranker, read
+from densirank import METHODS, Interactions, Ranker, read
 from densirank.data.synthetic import kl_divergence, planted
-from densirank.errors import InputError
+from densirank.errors import InputError, NotFittedError
 from densirank.settings import parse_settings
 
 WORLD = planted(150, 60, items_per_user=12, test_items_per_user=3, seed=2)
@@ -18,12 +20,12 @@ NAMED = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("bob", "rye"), ("eve",
 
 @pytest.fixture(scope="module")
 def ranker() -> Ranker:
-    return Ranker(device="cpu", dim=8, iterations=60).fit(WORLD.train)
+    return Ranker("wd-lgcn", device="cpu", dim=8, iterations=60).fit(WORLD.train)
 
 
 @pytest.fixture(scope="module")
 def named() -> Ranker:
-    return Ranker(device="cpu", dim=4, iterations=10).fit(NAMED)
+    return Ranker("wd-lgcn", device="cpu", dim=4, iterations=10).fit(NAMED)
 
 
 def test_recommendations_are_a_frame_with_the_ids_as_they_came(named: Ranker) -> None:
@@ -102,7 +104,9 @@ def test_frames_matrices_and_pairs_all_fit() -> None:
         sparse.csr_matrix((np.ones(len(pairs)), (users, items))),
         sparse.csr_array((np.ones(len(pairs)), (users, items))),
     ]
-    frames = [Ranker(device="cpu", dim=4, iterations=5).fit(s).recommend(k=3) for s in sources]
+    frames = [
+        Ranker("wd-lgcn", device="cpu", dim=4, iterations=5).fit(s).recommend(k=3) for s in sources
+    ]
     assert all(other.equals(frames[0]) for other in frames[1:])
 
 
@@ -159,13 +163,13 @@ def test_bad_requests_get_a_sentence(ranker: Ranker, call: object, sentence: str
 )
 def test_bad_settings_get_a_sentence(options: dict[str, object], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
-        Ranker(**options)  # type: ignore[arg-type]
+        Ranker(**({"method": "wd-lgcn"} | options))  # type: ignore[arg-type]
 
 
 def test_the_rate_s_schedule_is_read_from_text_and_its_bounds_are_allowed() -> None:
     assert parse_settings({"warmup": "20", "decay": "0.5"}) == {"warmup": 20, "decay": 0.5}
     for decay in (0, 1.0):
-        assert Ranker(warmup=0, decay=decay).settings.decay == decay
+        assert METHODS["wd-lgcn"].settings(warmup=0, decay=decay).decay == decay
     with pytest.raises(InputError, match=r"decay must be .* at most 1, not 2\.0"):
         parse_settings({"decay": "2"})
     with pytest.raises(InputError, match=r"warmup cannot be '0\.5': that is not a number"):
@@ -174,13 +178,13 @@ def test_the_rate_s_schedule_is_read_from_text_and_its_bounds_are_allowed() -> N
 
 def test_an_absent_device_is_named() -> None:
     with pytest.raises(InputError, match="choose auto, cpu or cuda"):
-        Ranker(device="tpu").fit(NAMED)
+        Ranker("wd-lgcn", device="tpu").fit(NAMED)
 
 
 def test_a_last_split_needs_an_order() -> None:
     unordered = Interactions.from_pairs([0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2])
     with pytest.raises(InputError, match="order"):
-        Ranker(device="cpu").fit(unordered, 0.3, valid_split="last")
+        Ranker("wd-lgcn", device="cpu").fit(unordered, 0.3, valid_split="last")
 
 
 def test_order_counts_where_it_is_known_and_nobody_said_otherwise() -> None:
@@ -189,7 +193,7 @@ def test_order_counts_where_it_is_known_and_nobody_said_otherwise() -> None:
 
     def recency(ordered: bool, **given: float) -> float:
         ranker = Ranker("densirank", dim=2, iterations=1, device="cpu", **given)  # type: ignore[arg-type]
-        return ranker.fit(log[ordered]).settings.recency
+        return ranker.fit(log[ordered]).settings_.recency
 
     assert recency(True) > 0
     assert recency(False) == 0
@@ -202,10 +206,83 @@ def test_a_ranker_that_is_fitted_again_forgets_the_order_of_the_first_data() -> 
     users, items = [0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2]
     ranker = Ranker("densirank", device="cpu", dim=2, iterations=1)
     ranker.fit(Interactions.from_pairs(users, items, ordered=True))
-    assert ranker.settings.recency > 0
-    assert ranker.fit(Interactions.from_pairs(users, items)).settings.recency == 0
+    assert ranker.settings_.recency > 0
+    assert ranker.fit(Interactions.from_pairs(users, items)).settings_.recency == 0
 
 
 def test_weights_that_a_risk_would_not_look_at_are_refused() -> None:
     with pytest.raises(InputError, match="user_exponent is for the density risks"):
         Ranker("bpr-mf", user_exponent=0.5, iterations=1, device="cpu").fit([(0, 1), (1, 0)])
+
+
+def test_what_only_a_fit_can_tell_is_asked_for_in_a_sentence() -> None:
+    ranker = Ranker("wd-mf", device="cpu", dim=2)
+    for ask in (
+        lambda: ranker.recommend(),
+        lambda: ranker.scorer_,
+        lambda: ranker.settings_,
+        lambda: ranker.item_vectors_,
+        lambda: ranker.evaluate([(1, 2)]),
+        lambda: ranker.save("nowhere"),
+        lambda: ranker.update([(1, 2)]),
+    ):
+        with pytest.raises(NotFittedError, match="not fitted yet: call fit"):
+            ask()
+    assert not hasattr(ranker, "scorer_")
+    with pytest.raises(AttributeError, match="no attribute 'recomend'"):
+        ranker.recomend()
+
+
+def test_the_constructor_keeps_what_it_was_given() -> None:
+    given: dict[str, Any] = {
+        "method": "densirank",
+        "seed": 3,
+        "device": "cpu",
+        "precision": "float32",
+        "dim": 4,
+    }
+    ranker = Ranker(**given)
+    assert ranker.get_params() == given
+    ranker.set_params(iterations=2).fit([(user, item) for user in range(4) for item in range(3)])
+    assert ranker.get_params() == given | {"iterations": 2}
+    assert (ranker.settings_.dim, ranker.settings_.filter_weight) == (4, 0.1)
+    with pytest.raises(InputError, match="dim must be"):
+        ranker.set_params(dim=0)
+    assert ranker.get_params()["dim"] == 4
+
+
+def test_a_method_is_named_or_the_choice_is_left_to_autofit() -> None:
+    with pytest.raises(InputError, match=r"say which method.*autofit"):
+        Ranker()
+
+
+def test_scores_of_pairs_are_those_of_the_whole_table(ranker: Ranker) -> None:
+    users, items = ranker.interactions_.user_ids.ids, ranker.interactions_.item_ids.ids
+    table = ranker.user_vectors_ @ ranker.item_vectors_.T
+    chance = np.random.default_rng(0)
+    rows, columns = chance.integers(len(users), size=50), chance.integers(len(items), size=50)
+    np.testing.assert_allclose(
+        ranker.scores(users[rows], items[columns]), table[rows, columns], rtol=1e-5
+    )
+    np.testing.assert_allclose(ranker.scores(int(users[3]), items[:5]), table[3, :5], rtol=1e-5)
+    with pytest.raises(InputError, match="2 users and 3 items do not make pairs"):
+        ranker.scores(users[:2], items[:3])
+
+
+def test_similar_users_are_at_the_smallest_angle(ranker: Ranker) -> None:
+    users = ranker.interactions_.user_ids.ids
+    directions = ranker.user_vectors_ / np.linalg.norm(ranker.user_vectors_, axis=1, keepdims=True)
+    cosines = directions @ directions[2]
+    cosines[2] = -np.inf
+    near = ranker.similar_users(int(users[2]), 4)
+    assert near["user_id"].to_list() == users[np.argsort(-cosines, kind="stable")[:4]].tolist()
+    np.testing.assert_allclose(near["score"], np.sort(cosines)[::-1][:4], rtol=1e-5)
+    with pytest.raises(InputError, match="has no vectors of users"):
+        Ranker("ease").fit(WORLD.train).similar_users(int(users[2]))
+
+
+def test_progress_is_shown_where_it_is_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
+    Ranker("wd-mf", device="cpu", dim=2, iterations=50).fit(NAMED, progress=True)
+    assert "iteration 50/50" in capfd.readouterr().err
+    Ranker("wd-mf", device="cpu", dim=2, iterations=50).fit(NAMED)
+    assert capfd.readouterr().err == ""

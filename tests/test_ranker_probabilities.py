@@ -132,7 +132,7 @@ def test_reliability_is_a_frame_over_all_held_out_items(sharp: Ranker) -> None:
 
 
 def test_a_sample_is_a_frame_of_unseen_items_with_their_propensities() -> None:
-    named = Ranker(device="cpu", dim=4, iterations=10).fit([*NAMED, ("eve", "oat")])
+    named = Ranker("wd-lgcn", device="cpu", dim=4, iterations=10).fit([*NAMED, ("eve", "oat")])
     frame = named.sample(["eve", "ann"], k=5, seed=1)
     assert frame.columns == [
         "user_id",

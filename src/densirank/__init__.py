@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any
 from densirank._version import __version__
 
 if TYPE_CHECKING:
-    from densirank.automatic.choosing import fit_within
+    from densirank.automatic.choosing import autofit
     from densirank.data.interactions import Interactions
     from densirank.data.reading import read
     from densirank.methods import METHODS
     from densirank.ranker import Ranker, load
 
-__all__ = ["METHODS", "Interactions", "Ranker", "__version__", "fit_within", "load", "read"]
+__all__ = ["METHODS", "Interactions", "Ranker", "__version__", "autofit", "load", "read"]
 
 _HOME = {
     "METHODS": "densirank.methods",
     "Interactions": "densirank.data.interactions",
     "Ranker": "densirank.ranker",
-    "fit_within": "densirank.automatic.choosing",
+    "autofit": "densirank.automatic.choosing",
     "load": "densirank.ranker",
     "read": "densirank.data.reading",
 }

@@ -17,3 +17,7 @@ class StorageError(DensirankError):
 
 class TrainingError(DensirankError):
     """Training that cannot go on, such as a loss that is no longer finite."""
+
+
+class NotFittedError(DensirankError, AttributeError):
+    """Something was asked of a ranker that only a fit can tell."""

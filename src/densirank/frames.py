@@ -145,14 +145,14 @@ def contributions(past: NDArray[np.int32], added: NDArray[Any], data: Interactio
     return pl.DataFrame({"item_id": items, "contribution": added})
 
 
-def similar(lists: Lists, data: Interactions) -> pl.DataFrame:
-    """``item_id, score, rank`` of one list of items."""
+def similar(lists: Lists, ids: Vocabulary, what: str) -> pl.DataFrame:
+    """``item_id, score, rank`` of one list of items, or the same of users."""
     import polars as pl
 
     there = lists.items >= 0
     return pl.DataFrame(
         {
-            "item_id": id_series(data.item_ids, lists.items[there]),
+            f"{what}_id": id_series(ids, lists.items[there]),
             "score": lists.scores[there].cpu().numpy(),
             "rank": torch.arange(1, int(there.sum()) + 1).numpy(),
         }

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import densirank
-from densirank import Interactions, Ranker, fit_within
+from densirank import Interactions, Ranker, autofit
 from densirank.automatic import Attempt, trials
 from densirank.automatic.watching import Nobody
 from densirank.data.splitting import validation_split
@@ -31,7 +31,7 @@ def test_the_best_of_what_was_tried_is_fitted_to_all_data(
 ) -> None:
     data = replace(log, ordered=ordered, timestamps=None)
     clock_by_looks(A_LOOK)
-    ranker = fit_within(data, 0.15, device="cpu")
+    ranker = autofit(data, 0.15, device="cpu")
     best, tried = _choice(ranker)
     assert best["validation_ndcg@20"] == max(each["validation_ndcg@20"] for each in tried)
     assert sum(each["method"] == "densirank" for each in tried) >= 2
@@ -44,14 +44,14 @@ def test_the_best_of_what_was_tried_is_fitted_to_all_data(
     if not ordered:
         assert not any(each["settings"].get("recency") for each in tried)
         assert not any(each["settings"]["filter_recency"] for each in tried)
-        assert ranker.settings.recency == ranker.settings.filter_span == 0
+        assert ranker.settings_.recency == ranker.settings_.filter_span == 0
 
 
 def test_what_an_attempt_says_is_what_a_fit_without_the_held_out_items_has(
     log: Interactions, clock_by_looks: SetClock
 ) -> None:
     clock_by_looks(A_LOOK)
-    _, tried = _choice(fit_within(log, 0.15, device="cpu"))
+    _, tried = _choice(autofit(log, 0.15, device="cpu"))
     train, held_out = validation_split(log)
     for attempt in tried[:4]:
         ranker = Ranker(attempt["method"], device="cpu", **attempt["settings"]).fit(train)
@@ -63,7 +63,7 @@ def test_the_same_clock_makes_the_same_choice(log: Interactions, clock_by_looks:
     chosen = []
     for _ in range(2):
         clock_by_looks(A_LOOK)
-        chosen.append(_choice(fit_within(log, 0.08, device="cpu")))
+        chosen.append(_choice(autofit(log, 0.08, device="cpu")))
     assert chosen[0] == chosen[1]
 
 
@@ -71,7 +71,7 @@ def test_more_time_is_more_attempts(log: Interactions, clock_by_looks: SetClock)
     counts = []
     for budget in (0.002, 0.05, 0.15):
         clock_by_looks(A_LOOK)
-        counts.append(len(_choice(fit_within(log, budget, device="cpu"))[1]))
+        counts.append(len(_choice(autofit(log, budget, device="cpu"))[1]))
     assert counts[0] == 1
     assert counts == sorted(set(counts))
 
@@ -80,8 +80,8 @@ def test_without_any_time_everybody_gets_what_is_popular(
     log: Interactions, clock_by_looks: SetClock
 ) -> None:
     clock_by_looks(1.0)
-    ranker = fit_within(log, 0.001, device="cpu")
-    assert (ranker.method.name, ranker.settings.filter_weight) == ("popularity", 0)
+    ranker = autofit(log, 0.001, device="cpu")
+    assert (ranker.method, ranker.settings_.filter_weight) == ("popularity", 0)
     plain = Ranker("popularity", device="cpu").fit(log)
     assert ranker.recommend(k=5).equals(plain.recommend(k=5))
 
@@ -96,7 +96,7 @@ def test_where_training_leads_nowhere_the_filter_is_chosen(
 
     monkeypatch.setattr(trials, "fit_scorer", diverging)
     clock_by_looks(A_LOOK)
-    ranker = fit_within(log, 0.08, device="cpu")
+    ranker = autofit(log, 0.08, device="cpu")
     best, tried = _choice(ranker)
     assert {each["validation_ndcg@20"] for each in tried[2:]} == {0}
     assert best["method"] == "popularity"
@@ -115,15 +115,15 @@ def test_a_rare_habit_is_left_to_the_filter(clock_by_looks: SetClock) -> None:
     items = np.concatenate([row[1:] for row in twins])  # so that of the last pair, one is held out
     clock_by_looks(A_LOOK)
     best, tried = _choice(
-        fit_within(Interactions.from_pairs(users, items, ordered=True), 0.08, device="cpu")
+        autofit(Interactions.from_pairs(users, items, ordered=True), 0.08, device="cpu")
     )
     assert best["settings"]["filter_weight"] >= 0.4
     assert best["validation_ndcg@20"] > 5 * tried[0]["validation_ndcg@20"]
 
 
 def test_who_has_one_item_is_no_obstacle_and_gets_what_is_popular() -> None:
-    ranker = fit_within([(user, user % 3) for user in range(10)], 5, device="cpu")
-    assert ranker.method.name == "popularity"
+    ranker = autofit([(user, user % 3) for user in range(10)], 5, device="cpu")
+    assert ranker.method == "popularity"
     assert ranker.training_["automatic"]["attempts"] == []
     assert ranker.recommend(1, k=1)["item_id"].to_list() == [0]
 
@@ -131,7 +131,7 @@ def test_who_has_one_item_is_no_obstacle_and_gets_what_is_popular() -> None:
 def test_interactions_of_their_own_may_judge(log: Interactions, clock_by_looks: SetClock) -> None:
     train, held_out = validation_split(log, 0.4)
     clock_by_looks(A_LOOK)
-    ranker = fit_within(train, 0.1, valid=held_out, device="cpu")
+    ranker = autofit(train, 0.1, valid=held_out, device="cpu")
     first = _choice(ranker)[1][0]
     plain = Ranker("popularity", device="cpu").fit(train)
     assert plain.evaluate(held_out, 20)["ndcg@20"] == pytest.approx(first["validation_ndcg@20"])
@@ -154,7 +154,7 @@ def test_ctrl_c_ends_the_search_and_the_best_so_far_is_fitted(
     log: Interactions, clock_by_looks: SetClock, after: int
 ) -> None:
     clock_by_looks(A_LOOK)
-    ranker = fit_within(log, 5.0, device="cpu", watcher=Impatient(after))
+    ranker = autofit(log, 5.0, device="cpu", watcher=Impatient(after))
     best, tried = _choice(ranker)
     assert len(tried) in (after, after + 1)  # the filter is looked at once it is there
     assert ranker.training_["automatic"]["search_interrupted"]
@@ -166,7 +166,7 @@ def test_the_choice_is_kept_with_the_model(
     log: Interactions, clock_by_looks: SetClock, tmp_path: Any
 ) -> None:
     clock_by_looks(A_LOOK)
-    ranker = fit_within(log, 0.08, device="cpu")
+    ranker = autofit(log, 0.08, device="cpu")
     ranker.save(tmp_path / "model")
     kept = densirank.load(tmp_path / "model", "cpu")
     assert kept.training_["automatic"] == ranker.training_["automatic"]
@@ -175,11 +175,11 @@ def test_the_choice_is_kept_with_the_model(
 
 def test_bad_requests_are_refused_before_anything_is_read() -> None:
     with pytest.raises(InputError, match="a budget is a time"):
-        fit_within("nowhere.csv", "now")
+        autofit("nowhere.csv", "now")
     with pytest.raises(InputError, match="there is no device"):
-        fit_within("nowhere.csv", device="abacus")
+        autofit("nowhere.csv", device="abacus")
     with pytest.raises(InputError, match="seed"):
-        fit_within("nowhere.csv", seed=-1)
+        autofit("nowhere.csv", seed=-1)
 
 
 def test_an_attempt_that_takes_too_long_ends_the_search_and_is_not_kept(
@@ -193,6 +193,6 @@ def test_an_attempt_that_takes_too_long_ends_the_search_and_is_not_kept(
                 clock_by_looks(0.02)
 
     clock_by_looks(A_LOOK)
-    unhurried = len(_choice(fit_within(log, 0.15, device="cpu"))[1])
+    unhurried = len(_choice(autofit(log, 0.15, device="cpu"))[1])
     clock_by_looks(A_LOOK)
-    assert len(_choice(fit_within(log, 0.15, device="cpu", watcher=Slow()))[1]) == 3 < unhurried
+    assert len(_choice(autofit(log, 0.15, device="cpu", watcher=Slow()))[1]) == 3 < unhurried

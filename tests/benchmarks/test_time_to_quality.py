@@ -89,7 +89,7 @@ def test_every_point_has_settings_that_can_be_fitted(dataset: str) -> None:
     for device in ("cpu", "cuda"):
         for settings in ours(dataset, device).values():
             short = settings if "iterations" not in settings else settings | {"iterations": 1}
-            ranker = Ranker(device="cpu", **short).fit(world.train)
+            ranker = Ranker(device="cpu", **({"method": "wd-lgcn"} | short)).fit(world.train)
             assert len(ranker.recommend(world.train.user_ids[0], 3)) == 3
 
 

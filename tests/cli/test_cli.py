@@ -157,13 +157,13 @@ def test_settings_come_from_the_config_file_and_set_wins(folder: Path, tmp_path:
         "fit", folder / "train.txt", "--out", out, "--config", config, "--set", "dim=5"
     )
     assert done.returncode == 0, done.stderr
-    settings = load(out).settings
+    settings = load(out).settings_
     assert (settings.dim, settings.iterations) == (5, 3)
     assert (settings.max_norm, settings.candidates) == (None, 20)
 
 
 def test_the_command_and_the_library_give_the_same_model(folder: Path) -> None:
-    ranker = Ranker(device="cpu", dim=8, iterations=30, users_per_batch=64)
+    ranker = Ranker("wd-lgcn", device="cpu", dim=8, iterations=30, users_per_batch=64)
     ranker.fit(folder / "train.txt")
     assert ranker.recommend(k=5).equals(load(folder / "model", "cpu").recommend(k=5))
 

@@ -88,5 +88,5 @@ def test_settings_alone_are_for_the_usual_method(table: Path, tmp_path: Path) ->
     done = _fit(table, "--out", tmp_path / "model", "--set", "iterations=2", "--set", "dim=4")
     assert done.exit_code == 0, done.output
     model = load(tmp_path / "model", "cpu")
-    assert model.method.name == "wd-lgcn"
+    assert model.method == "wd-lgcn"
     assert "automatic" not in model.training_

@@ -56,7 +56,7 @@ def test_three_trials_then_a_fit_with_the_best(log: Path, tmp_path: Path) -> Non
     model = tmp_path / "model"
     fitted = densirank("fit", log, "--config", out / "best.toml", "--out", model, *COLUMNS)
     assert fitted.exit_code == 0, fitted.output
-    settings = load(model, "cpu").settings
+    settings = load(model, "cpu").settings_
     assert {key: getattr(settings, key) for key in best["settings"]} == best["settings"]
     assert (settings.dim, settings.iterations) == (8, 10)
 

@@ -50,6 +50,7 @@ from densirank.distributed.routes import Route, fetched
 from densirank.distributed.store import RunStore
 from densirank.errors import TrainingError
 from densirank.partition.reading import Partition
+from densirank.ranker import fit_ranker
 from densirank.training.callbacks import Report
 
 DATA = planted(150, 90, items_per_user=10, test_items_per_user=3, seed=5).train
@@ -81,7 +82,9 @@ def equality(folder: Path) -> None:
     def work(world: World) -> None:
         for name, data, valid, method, settings in cases():
             ranker = Ranker(method, device="cpu", **(SETTINGS | settings))
-            ranker.fit(data, valid, engine=engine_of(world if world.size > 1 else World.alone()))
+            fit_ranker(
+                ranker, data, valid, engine=engine_of(world if world.size > 1 else World.alone())
+            )
             if world.first:
                 ranker.save(folder / f"{name}-{world.size}")
 
@@ -113,7 +116,7 @@ def portions(folder: Path) -> None:
             ) as whole:
                 whole.return_value = Partition.only(partition, range(partition.n_users))
                 ranker = Ranker(method, device="cpu", **(SETTINGS | {"iterations": 5}))
-                ranker.fit(own, valid, engine=engine_of(world))
+                fit_ranker(ranker, own, valid, engine=engine_of(world))
             if world.first:
                 ranker.save(folder / f"{name}-{world.size}")
 
@@ -189,7 +192,8 @@ def resuming(folder: Path) -> None:
         def work(world: World) -> None:
             for optimiser in ("adam", "whitened"):
                 settings = SETTINGS | {"optimiser": optimiser, "validate_every": 4}
-                ranker = Ranker("wd-lgcn", device="cpu", **settings).fit(
+                ranker = fit_ranker(
+                    Ranker("wd-lgcn", device="cpu", **settings),
                     DATA,
                     0.2,
                     callbacks=[stop],
@@ -273,7 +277,8 @@ def _start_again(late: int | None, rank: int) -> None:
 
 
 def _fit(world: World, data: Interactions = DATA, method: str = "wd-mf", **options: Any) -> None:
-    Ranker(method, device="cpu", **SETTINGS).fit(data, engine=engine_of(world), **options)
+    ranker = Ranker(method, device="cpu", **SETTINGS)
+    fit_ranker(ranker, data, engine=engine_of(world), **options)
 
 
 def _other_data(world: World) -> None:

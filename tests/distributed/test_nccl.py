@@ -21,6 +21,7 @@ from densirank import Ranker
 from densirank.data.synthetic import planted
 from densirank.distributed.engine import engine_of
 from densirank.distributed.group import joined
+from densirank.ranker import fit_ranker
 
 CASES = {"mf": "wd-mf", "lgcn": "wd-lgcn"}
 SETTINGS: dict[str, Any] = {"dim": 12, "iterations": 50, "users_per_batch": 64}
@@ -36,7 +37,7 @@ def fits(folder: Path) -> None:
             assert "nccl" in str(world.backend)
         for name, method in CASES.items():
             ranker = Ranker(method, device="cuda", precision="float32", **SETTINGS)
-            ranker.fit(data, engine=engine_of(world))
+            fit_ranker(ranker, data, engine=engine_of(world))
             if world.first:
                 np.save(folder / f"{name}-{world.size}-users", ranker.scorer_.user_vectors.cpu())
                 np.save(folder / f"{name}-{world.size}-items", ranker.scorer_.item_vectors.cpu())

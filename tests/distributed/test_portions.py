@@ -22,6 +22,7 @@ from densirank.errors import InputError
 from densirank.partition.log import Log
 from densirank.partition.reading import Partition
 from densirank.partition.writing import write_partition
+from densirank.ranker import fit_ranker
 
 VALID = {"mf": None, "random": 0.2, "last": 0.2, "few": 0.5}
 METHOD = {"mf": "wd-mf", "random": "wd-lgcn", "last": "wd-mf", "few": "wd-lgcn"}
@@ -98,7 +99,7 @@ def test_the_item_filter_asks_for_everybodys_rows(partition: Partition) -> None:
     portion = Portion.read(partition, world)
     ranker = Ranker("wd-mf", device="cpu", filter_weight=0.3)
     with pytest.raises(InputError, match=r"hold their own alone: set filter_weight=0"):
-        ranker.fit(portion, engine=partial(fit_together, world))
+        fit_ranker(ranker, portion, engine=partial(fit_together, world))
 
 
 def test_data_that_are_whole_say_so() -> None:

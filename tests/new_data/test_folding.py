@@ -90,8 +90,8 @@ def test_in_a_graph_vectors_are_what_a_node_that_only_listens_would_have(
     own = (said_and_own - said) * (layers + 1)
     norms = np.linalg.norm(own, axis=1)
     assert (norms > 0).all()
-    if ranker.settings.max_norm is not None:
-        assert (norms <= ranker.settings.max_norm + 1e-4).all()
+    if ranker.settings_.max_norm is not None:
+        assert (norms <= ranker.settings_.max_norm + 1e-4).all()
     # The rest, x_u, is trained: at it, the user's own objective is lower than at 0.
     items = ranker.scorer_.item_vectors.double()
     for user in range(n_new):
@@ -101,7 +101,7 @@ def test_in_a_graph_vectors_are_what_a_node_that_only_listens_would_have(
             f = items @ torch.from_numpy(said[user] + x / (layers + 1))
             p = torch.softmax(f.masked_fill(barred, -torch.inf), 0)
             risk = (p * f).sum() - f[barred].mean()
-            values.append(float(risk) + ranker.settings.l2 / 2 * float(x @ x))
+            values.append(float(risk) + ranker.settings_.l2 / 2 * float(x @ x))
         assert values[0] < values[1]
 
 

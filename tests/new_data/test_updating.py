@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -103,10 +104,11 @@ def test_known_rows_start_where_they_were_and_new_ones_where_they_belong(
     ranker = fitted("wd-mf")
     far = [(there.user_ids[0], 2000), (there.user_ids[1], 2000)]
     pairs = [*newcomers.pairs(), *far]
-    ranker_at_rest = Ranker("wd-mf", device="cpu", dim=8, iterations=60, learning_rate=1e-12)
+    ranker_at_rest = Ranker("wd-mf", device="cpu")
     for name, value in vars(ranker).items():
         if name.endswith("_"):
             setattr(ranker_at_rest, name, value)
+    ranker_at_rest.settings_ = replace(ranker.settings_, learning_rate=1e-12)
     updated = ranker_at_rest.update(pairs, iterations=1)
     data, (users, items) = updated.interactions_, _vectors(updated)
     old_users, old_items = _vectors(ranker)

@@ -156,7 +156,7 @@ def test_an_interruption_keeps_what_is_finished(
 
     def interrupted(self: Ranker, *arguments: Any, **options: Any) -> Ranker:
         whole_fit(self, *arguments, **options)
-        if self.method.name == "wd-mf":
+        if self.method == "wd-mf":
             self.training_["interrupted"] = True
         return self
 
@@ -187,7 +187,7 @@ def test_what_fails_does_not_hold_up_the_rest(
     whole_fit = Ranker.fit
 
     def failing(self: Ranker, *arguments: Any, **options: Any) -> Ranker:
-        if self.method.name == "popularity":
+        if self.method == "popularity":
             raise TrainingError("it does not work")
         return whole_fit(self, *arguments, **options)
 

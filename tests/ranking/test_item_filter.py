@@ -120,7 +120,9 @@ def test_a_ranker_ranks_validates_and_saves_with_it(tmp_path: Path, kind: Filter
     world = planted(150, 80, items_per_user=12, test_items_per_user=4, seed=3)
 
     def fitted(weight: float) -> Ranker:
-        ranker = Ranker(dim=8, iterations=10, filter_weight=weight, filter_kind=kind, device="cpu")
+        ranker = Ranker(
+            "wd-lgcn", dim=8, iterations=10, filter_weight=weight, filter_kind=kind, device="cpu"
+        )
         return ranker.fit(world.train, 0.2)
 
     plain, filtered = fitted(0.0), fitted(0.5)

@@ -218,7 +218,7 @@ def test_an_index_finds_the_same_items_and_knows_no_probabilities(
         read.append(folder)
         return load_index(folder, *rest)
 
-    monkeypatch.setattr("densirank.abilities.searching.load_index", counted)
+    monkeypatch.setattr("densirank.ranker.load_index", counted)
     with serve(own_folder) as client:
         (known,) = ask(client, users=["user3"], k=5, approximate=True)
         (folded,) = ask(client, histories=[["item1", "item4"]], k=5, approximate=True)

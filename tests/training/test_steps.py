@@ -208,6 +208,7 @@ def test_replayed_steps_are_the_steps_that_would_have_been_taken(
 def _fitted(precision: str, candidates: Candidates, **options: Any) -> Ranker:
     fit_options = {key: options.pop(key) for key in ("checkpoint", "callbacks") if key in options}
     ranker = Ranker(
+        "wd-lgcn",
         device="cuda",
         precision=precision,
         candidates=candidates,

@@ -14,6 +14,7 @@ from densirank import Interactions, Ranker
 from densirank.data.splitting import validation_split
 from densirank.data.synthetic import planted
 from densirank.errors import StorageError, TrainingError
+from densirank.ranker import fit_ranker
 from densirank.training.callbacks import JsonLines, Report, Snapshots
 from densirank.training.interruption import Interruption
 
@@ -31,8 +32,8 @@ def fitted(**options: Any) -> Ranker:
     fit_options = {
         key: options.pop(key) for key in ("valid", "checkpoint", "snapshots") if key in options
     }
-    ranker = Ranker(device="cpu", **(SMALL | options))
-    return ranker.fit(WORLD.train, checkpoint_seconds=0, **fit_options)
+    ranker = Ranker(options.pop("method", "wd-lgcn"), device="cpu", **(SMALL | options))
+    return fit_ranker(ranker, WORLD.train, checkpoint_seconds=0, **fit_options)
 
 
 def same_vectors(one: Ranker, other: Ranker) -> bool:
@@ -73,7 +74,7 @@ def test_a_killed_run_resumes_to_the_same_result(
 ) -> None:
     whole = fitted(candidates=candidates, valid=valid)
     path = tmp_path / "run.safetensors"
-    ranker = Ranker(device="cpu", candidates=candidates, **SMALL)
+    ranker = Ranker("wd-lgcn", device="cpu", candidates=candidates, **SMALL)
     with pytest.raises(Killed):
         ranker.fit(
             WORLD.train, valid, callbacks=[killer(20)], checkpoint=path, checkpoint_seconds=0
@@ -142,7 +143,7 @@ def test_held_out_items_are_not_trained_on_but_count_as_seen() -> None:
     ranker = fitted(valid=0.3)
     train, _ = validation_split(WORLD.train, 0.3, None, 0)
     assert same_vectors(fitted(valid=0.3), ranker)
-    alone = Ranker(device="cpu", **SMALL).fit(train, WORLD.test)
+    alone = Ranker("wd-lgcn", device="cpu", **SMALL).fit(train, WORLD.test)
     assert len(alone.interactions_) < len(ranker.interactions_) == len(WORLD.train)
 
 
@@ -176,7 +177,9 @@ def test_l2_pulls_the_vectors_in() -> None:
 
 def test_the_log_has_one_json_object_a_report(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
-    ranker = Ranker(device="cpu", **SMALL).fit(WORLD.train, 0.2, callbacks=[JsonLines(log)])
+    ranker = Ranker("wd-lgcn", device="cpu", **SMALL).fit(
+        WORLD.train, 0.2, callbacks=[JsonLines(log)]
+    )
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert lines == ranker.training_["reports"]
     assert [line["iteration"] for line in lines if line["validation"]] == list(range(5, 41, 5))
@@ -191,7 +194,7 @@ def test_interruption_ends_after_the_step_and_can_be_resumed(tmp_path: Path) -> 
         if report.iteration == 20:
             signal.raise_signal(signal.SIGINT)
 
-    ranker = Ranker(device="cpu", **SMALL)
+    ranker = Ranker("wd-lgcn", device="cpu", **SMALL)
     ranker.fit(WORLD.train, callbacks=[press_ctrl_c], checkpoint=path)
     assert ranker.training_["interrupted"]
     assert ranker.training_["iterations"] == 20
@@ -230,14 +233,14 @@ def test_an_interruption_inside_another_passes_ctrl_c_on() -> None:
 def test_an_item_nobody_had_and_a_user_without_items_do_no_harm() -> None:
     data = replace(WORLD.train)
     empty_user = data.select(data.users != 0)
-    ranker = Ranker(device="cpu", **SMALL).fit(empty_user)
+    ranker = Ranker("wd-lgcn", device="cpu", **SMALL).fit(empty_user)
     assert torch.isfinite(ranker.scorer_.user_vectors).all()
     assert ranker.recommend(0, k=5).height == 5
 
 
 def test_one_user_with_every_item_trains_without_nan() -> None:
     everything = Interactions.from_pairs([0, 0, 0], [0, 1, 2])
-    ranker = Ranker(device="cpu", dim=2, iterations=5).fit(everything)
+    ranker = Ranker("wd-lgcn", device="cpu", dim=2, iterations=5).fit(everything)
     assert torch.isfinite(ranker.scorer_.item_vectors).all()
     assert ranker.recommend(0).height == 0
 

@@ -101,7 +101,12 @@ def test_few_steps_reach_what_adam_needs_many_for() -> None:
 
     def ndcg(optimiser: Optimiser, iterations: int) -> float:
         ranker = Ranker(
-            dim=16, optimiser=optimiser, iterations=iterations, users_per_batch=100, device="cpu"
+            "wd-lgcn",
+            dim=16,
+            optimiser=optimiser,
+            iterations=iterations,
+            users_per_batch=100,
+            device="cpu",
         )
         return float(ranker.fit(world.train).evaluate(world.test)["ndcg@20"])
 
@@ -120,7 +125,9 @@ def test_its_momentum_is_part_of_a_checkpoint(tmp_path: Path) -> None:
             raise Killed
 
     def ranker() -> Ranker:
-        return Ranker(optimiser="whitened", dim=8, iterations=40, users_per_batch=20, device="cpu")
+        return Ranker(
+            "wd-lgcn", optimiser="whitened", dim=8, iterations=40, users_per_batch=20, device="cpu"
+        )
 
     with pytest.raises(Killed):
         ranker().fit(world.train, callbacks=[kill], checkpoint=path, checkpoint_seconds=0)

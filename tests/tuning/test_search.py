@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from densirank import Interactions, Ranker
+from densirank import METHODS, Interactions, Ranker
 from densirank.data.splitting import validation_split
 from densirank.data.synthetic import planted
 from densirank.errors import InputError, StorageError, TrainingError
@@ -200,7 +200,7 @@ def test_ctrl_c_in_the_last_step_of_a_trial_ends_the_search_after_it() -> None:
 
 def test_a_stopped_trial_leaves_ctrl_c_as_it_was() -> None:
     handler = signal.getsignal(signal.SIGINT)
-    fits = search.Fits(Ranker().method, SMALL, TRAIN, HELD_OUT, 0, "cpu", "auto")
+    fits = search.Fits(METHODS["wd-lgcn"], SMALL, TRAIN, HELD_OUT, 0, "cpu", "auto")
     perfect = [
         Trial(n, {}, "finished", 1.0, 1, 1, 0.0, ((0.1, 1.0),)) for n in range(1, 5)
     ]  # fmt: skip

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from densirank.abilities.fitted import as_interactions, checked_seed
 from densirank.automatic.attempts import POPULARITY, Attempt, best_of
 from densirank.automatic.budget import Clock, seconds_of
 from densirank.automatic.judging import Judge
 from densirank.automatic.trials import SPARE, Trials
 from densirank.automatic.watching import Nobody, Watcher
 from densirank.data.interactions import Interactions
+from densirank.data.reading import as_interactions
 from densirank.data.splitting import Split, validation_split
 from densirank.hardware import resolve_hardware
-from densirank.ranker import Ranker
+from densirank.ranker import Ranker, checked_seed
 from densirank.settings import SettingOverrides
 from densirank.training.callbacks import Callback
 from densirank.training.interruption import Interruption
@@ -24,7 +24,7 @@ A_VERDICT = 0.015
 """Share of the budget that it may take to judge an attempt once."""
 
 
-def fit_within(
+def autofit(
     data: Any,
     budget: str | float = "60s",
     *,
@@ -50,7 +50,7 @@ def fit_within(
     last fit; ``watcher`` is told everything on the way.
 
     >>> log = [(user, item) for user in range(8) for item in range(8) if (user + item) % 2 == 0]
-    >>> ranker = fit_within(log[1:], "1s", device="cpu")
+    >>> ranker = autofit(log[1:], "1s", device="cpu")
     >>> ranker.recommend(0, k=1)["item_id"].to_list()
     [0]
     """

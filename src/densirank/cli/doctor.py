@@ -73,7 +73,7 @@ def _small_fit() -> Finding:
     from densirank import Ranker
 
     log = [(user, item) for user in range(10) for item in range(10) if (user + item) % 2 == 0]
-    ranker = Ranker(dim=8, iterations=30, device="auto").fit(log[1:])
+    ranker = Ranker("wd-lgcn", dim=8, iterations=30, device="auto").fit(log[1:])
     first = ranker.recommend([0], k=1)["item_id"].to_list()
     good = first == [0] and bool(np.isfinite(ranker.scorer_.user_vectors.cpu().numpy()).all())
     found = f"learned a checkerboard on {ranker.scorer_.device.type}"

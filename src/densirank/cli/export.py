@@ -43,7 +43,7 @@ def export(
     description = {
         "densirank": __version__,
         "model": fingerprint,
-        "method": ranker.method.name,
+        "method": ranker.method,
         "format": format,
         "files": written,
         "users": ranker.scorer_.n_users,

@@ -33,6 +33,7 @@ from densirank.cli.options import (
     training_source,
 )
 from densirank.errors import InputError
+from densirank.progress import Bars, TrainingBar
 
 if TYPE_CHECKING:
     from densirank.automatic.attempts import Attempt
@@ -113,11 +114,12 @@ def fit(
     Reads CSV, TSV, Parquet, JSON lines, RecBole .inter and the text form 'user item item …'.
     """
     from densirank import Ranker
-    from densirank.automatic import fit_within
+    from densirank.automatic import autofit
     from densirank.automatic.budget import seconds_of
     from densirank.distributed.engine import engine_of
     from densirank.distributed.folder import FitFolder
     from densirank.distributed.group import joined
+    from densirank.ranker import fit_ranker
     from densirank.storage import TRAINING_LOG
     from densirank.training.callbacks import JsonLines
 
@@ -146,7 +148,7 @@ def fit(
         if asked is None:
             printing.err.print(f"{size}; choosing within {seconds:g} s")
             with BudgetBar(seconds) as bar:
-                ranker = fit_within(
+                ranker = autofit(
                     data,
                     seconds,
                     valid=held_out,
@@ -159,9 +161,10 @@ def fit(
                 )
         else:
             together = f", {world.size} processes" if world.together else ""
-            printing.err.print(f"{size}; {asked.method.name}{together}")
-            with printing.TrainingBar() as training_bar:
-                ranker = asked.fit(
+            printing.err.print(f"{size}; {asked.method}{together}")
+            with TrainingBar(printing.err) as training_bar:
+                ranker = fit_ranker(
+                    asked,
                     data,
                     held_out,
                     valid_split=valid_split,
@@ -229,7 +232,7 @@ def _fit_summary(ranker: Ranker, folder: Path, can_resume: bool) -> str:
 # --- a choice as a person watches it, and what it came to -----------------------------------------
 
 
-class BudgetBar(printing.Bars):
+class BudgetBar(Bars):
     """A bar of the seconds on a terminal, with what is being done; elsewhere a line an attempt."""
 
     def __init__(self, seconds: float) -> None:

@@ -31,6 +31,7 @@ from densirank.cli.options import (
     training_source,
 )
 from densirank.plotting import can_draw
+from densirank.progress import Bars
 
 if TYPE_CHECKING:
     from densirank.training.callbacks import Report
@@ -177,7 +178,7 @@ def _table(study: Study) -> Table:
     return table
 
 
-class SearchBar(printing.Bars):
+class SearchBar(Bars):
     """Two bars on a terminal, the trials and the training of one; elsewhere a line a trial."""
 
     def __init__(self, trials: int | None) -> None:

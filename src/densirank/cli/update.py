@@ -21,6 +21,7 @@ from densirank.cli.options import (
     WeightColumn,
     training_source,
 )
+from densirank.progress import TrainingBar
 
 
 def update(
@@ -49,7 +50,7 @@ def update(
     ranker = load(model, device)
     new = source.interactions(data, "train")
     prepare_folder(out_dir)
-    with printing.TrainingBar() as bar:
+    with TrainingBar(printing.err) as bar:
         updated = ranker.update(new, iterations, callbacks=[bar])
     if updated.training_.get("interrupted"):
         printing.err.print("Interrupted: nothing was written.")

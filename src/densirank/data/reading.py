@@ -187,3 +187,8 @@ def _from_pairs(source: Any) -> Interactions:
         users.append(pair[0])
         items.append(pair[1])
     return Interactions.from_pairs(users, items)
+
+
+def as_interactions(source: Any) -> Interactions:
+    """Interactions, or anything that can be read as such."""
+    return source if isinstance(source, Interactions) else read(source)

@@ -65,8 +65,8 @@ def card(engine: Engine) -> Answer:
     """What is known of the model and of how it came about."""
     return {
         "model": engine.fingerprint,
-        "method": engine.ranker.method.name,
-        "summary": engine.ranker.method.summary,
+        "method": engine.ranker.method,
+        "summary": engine.ranker.spec.summary,
         **{key: engine.manifest[key] for key in ON_THE_CARD},
         "calibration": engine.manifest.get("calibration"),
         "index": engine.index,

@@ -66,8 +66,8 @@ class Metrics:
     def serves(self, old: Engine | None, new: Engine) -> None:
         """Another model is served from now on."""
         if old is not None:
-            self._serving.labels(old.fingerprint, old.ranker.method.name).set(0)
-        self._serving.labels(new.fingerprint, new.ranker.method.name).set(1)
+            self._serving.labels(old.fingerprint, old.ranker.method).set(0)
+        self._serving.labels(new.fingerprint, new.ranker.method).set(1)
 
     def text(self) -> bytes:
         """Everything in Prometheus's text form."""

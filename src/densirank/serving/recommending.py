@@ -197,7 +197,7 @@ def _explain(engine: Engine, ranker: Ranker, row: int, items: list[Answer]) -> N
     listed = engine.indices([item["id"] for item in items], "item").tolist()
     if not listed:
         return
-    added = contributions_to(ranker._trained(), history, listed, engine.data.item_ids)
+    added = contributions_to(ranker.trained, history, listed, engine.data.item_ids)
     for item, index, gains in zip(items, listed, added, strict=True):
         most = np.argsort(-gains, kind="stable")
         item["because"] = [

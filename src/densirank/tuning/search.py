@@ -88,15 +88,15 @@ def tune(
     >>> sorted(trial.settings["dim"] for trial in study.trials)
     [2, 4]
     """
-    chosen = Ranker(method, seed=seed, **(settings or {}))
+    chosen = Ranker(method, seed=seed, **(settings or {})).spec
     fixed = cast(SettingOverrides, dict(settings or {}))
-    resolve_hardware(device, precision, chosen.settings.dim)
+    resolve_hardware(device, precision, chosen.settings(**fixed).dim)
     whole = data if isinstance(data, Interactions) else read(data)
     ordered = whole.ordered
-    searched = space_for(chosen.method, fixed, ordered) if space is None else space_from(space)
+    searched = space_for(chosen, fixed, ordered) if space is None else space_from(space)
     _check(chosen, searched, fixed, trials)
     train, held_out = validation_split(whole, valid, valid_split, seed)
-    defaults = chosen.method.settings_for(ordered, **fixed).to_json()
+    defaults = chosen.settings_for(ordered, **fixed).to_json()
     propose = grid_walk(searched, defaults) if grid else tpe(searched, defaults, seed)
     identity = {
         "method": method,
@@ -109,7 +109,7 @@ def tune(
     }
     records = None if folder is None else Records(Path(folder), identity, resume)
     done = [] if records is None else records.trials()
-    fits = Fits(chosen.method, fixed, train, held_out, seed, device, precision, callbacks)
+    fits = Fits(chosen, fixed, train, held_out, seed, device, precision, callbacks)
     at_most = trials if grid else trials or DEFAULT_TRIALS
     with Interruption() as interruption, suppress(KeyboardInterrupt):
         for trial in search(propose, fits, done, at_most):
@@ -120,7 +120,7 @@ def tune(
                 on_trial(done)
             if interruption.requested:
                 break
-    study = Study(chosen.method, searched, fixed, tuple(done), interruption.requested)
+    study = Study(chosen, searched, fixed, tuple(done), interruption.requested)
     if records is not None and best_of(done) is not None:
         records.write_best(study)
     return study
@@ -194,15 +194,15 @@ class Fits:
         )
 
 
-def _check(ranker: Ranker, space: Space, fixed: SettingOverrides, trials: int | None) -> None:
+def _check(method: Method, space: Space, fixed: SettingOverrides, trials: int | None) -> None:
     if not space:
-        raise InputError(f"{ranker.method.name} has no setting left to search; name a space")
+        raise InputError(f"{method.name} has no setting left to search; name a space")
     for key in space:
         if key in fixed:
             raise InputError(f"{key} is both fixed and searched; choose one")
     if trials is not None and trials < 1:
         raise InputError(f"trials must be at least 1, not {trials}")
-    if "patience" in fixed and ranker.method.risk is not None and ranker.settings.decay > 0:
+    if "patience" in fixed and method.risk is not None and method.settings(**fixed).decay > 0:
         raise InputError(
             "patience has no use where the step size falls to the end of the schedule: a trial is "
             "judged there; leave patience out, or set decay to 0"

@@ -1,1 +1,0 @@
-"""What a fitted ranker can do besides listing items: one file an ability."""

@@ -22,7 +22,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from densirank.atomic import written_atomically
+from densirank.files import written_atomically
 from step_costs import GPU, HALF, Case, Kernels, Layout, costs, drawn, held
 
 RECORDS = Path(__file__).parent / "records"

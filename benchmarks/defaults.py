@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from densirank import Interactions, Ranker
-from densirank.data.catalogue import load_public
+from densirank.data.datasets import load_public
 from measuring import environment
 
 DATASETS = ("gowalla", "yelp2018")

@@ -44,15 +44,15 @@ import powerlaw
 from cluster_plan import Machine, seconds
 from counting import StepCounter
 from densirank import METHODS
-from densirank.atomic import written_atomically
+from densirank.device import Hardware
 from densirank.distributed.batches import SplitBatchSampler, part_of
 from densirank.distributed.group import World, joined
 from densirank.distributed.models import SPLIT
 from densirank.distributed.shares import Share
-from densirank.hardware import Hardware
+from densirank.files import written_atomically
 from densirank.risks import risk_for
 from densirank.settings import Candidates, SettingOverrides
-from densirank.training.trainer import train
+from densirank.training.loop import train
 from measuring import environment, forget_peak, in_own_process, peak_mib
 from powerlaw import Size
 from scale import Growth, take_steps

@@ -23,10 +23,10 @@ from rich.table import Table
 from torch import Tensor
 
 from densirank import Interactions, Ranker
-from densirank.csr import Rows
-from densirank.data.catalogue import PUBLIC_SETS, load_public
+from densirank.data.datasets import PUBLIC_SETS, load_public
 from densirank.evaluation.held_out import HeldOut
-from densirank.ranking.scores import VectorScorer
+from densirank.linalg.csr import Rows
+from densirank.scores import VectorScorer
 from measuring import Measurement, environment, in_own_process, median_seconds, peak_mib
 
 K = 20

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from densirank import Interactions, Ranker, load
-from densirank.data.catalogue import PUBLIC_SETS, load_public
+from densirank.data.datasets import PUBLIC_SETS, load_public
 from measuring import environment, median_seconds, wait
 
 HELD_OUT = 0.1

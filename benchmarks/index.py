@@ -27,12 +27,12 @@ from rich.console import Console
 from rich.table import Table
 
 from densirank import Ranker, load
-from densirank.data.catalogue import PUBLIC_SETS, load_public
+from densirank.data.datasets import PUBLIC_SETS, load_public
 from densirank.data.vocabulary import Vocabulary
-from densirank.fitting import Fitted
-from densirank.indexing.building import KINDS
-from densirank.new_data.folding import ItemSide
-from densirank.ranking.scores import VectorScorer
+from densirank.fit import Fitted
+from densirank.ranking.fold_in import ItemSide
+from densirank.ranking.index import KINDS
+from densirank.scores import VectorScorer
 from measuring import environment, forget_peak, in_own_process, peak_mib
 
 K = 20

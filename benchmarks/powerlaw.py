@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from densirank import Interactions
-from densirank.atomic import written_atomically
 from densirank.data.vocabulary import Vocabulary
+from densirank.files import written_atomically
 
 ACTIVITY = 0.4
 """The user of rank r has items in proportion to r^−this."""

@@ -22,13 +22,14 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from densirank.data.catalogue import PUBLIC_SETS, load_public
-from densirank.hardware import Hardware
+from densirank.data.datasets import PUBLIC_SETS, load_public
+from densirank.device import Hardware
 from densirank.models.lightgcn import LightGCN
 from densirank.risks import risk_for
 from densirank.settings import Settings
 from densirank.training.batches import BatchSampler
-from densirank.training.steps import optimiser_for, steps_on
+from densirank.training.optim import optimiser_for
+from densirank.training.step import steps_on
 from measuring import environment, median_seconds
 
 REPEATS = 5

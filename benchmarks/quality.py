@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from densirank import Interactions, Ranker
-from densirank.data.catalogue import PUBLIC_SETS, load_public
+from densirank.data.datasets import PUBLIC_SETS, load_public
 from densirank.settings import parse_settings
 from measuring import environment
 

@@ -37,13 +37,14 @@ import densirank
 import powerlaw
 from densirank import METHODS, Interactions, Ranker
 from densirank.data.vocabulary import Vocabulary
-from densirank.hardware import Hardware
+from densirank.device import Hardware
 from densirank.models import MODELS
 from densirank.models.lightgcn import Propagation
 from densirank.risks import risk_for
 from densirank.settings import Candidates, SettingOverrides
 from densirank.training.batches import BatchSampler
-from densirank.training.steps import optimiser_for, steps_on
+from densirank.training.optim import optimiser_for
+from densirank.training.step import steps_on
 from measuring import environment, forget_peak, in_own_process, peak_mib
 from powerlaw import Size
 

@@ -27,14 +27,15 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from densirank.data.catalogue import PUBLIC_SETS, load_public
+from densirank.data.datasets import PUBLIC_SETS, load_public
 from densirank.data.interactions import Interactions
-from densirank.hardware import Hardware
+from densirank.device import Hardware
 from densirank.models.lightgcn import LightGCN, Propagation
 from densirank.risks import Positives, Risk, density, risk_for
 from densirank.settings import Candidates, Optimiser, Settings
 from densirank.training.batches import Batch, BatchSampler
-from densirank.training.steps import optimiser_for, step, steps_on
+from densirank.training.optim import optimiser_for
+from densirank.training.step import step, steps_on
 from measuring import Measurement, environment, in_own_process, median_seconds, peak_mib
 
 FLOOR_ROWS = (64, 128, 256, 512, 1024)

@@ -32,7 +32,7 @@ from rich.table import Table
 from torch import Tensor
 
 from densirank import Ranker, __version__
-from densirank.data.catalogue import load_public
+from densirank.data.datasets import load_public
 from densirank.evaluation.held_out import HeldOut
 from environments import Environment
 from measuring import environment, in_own_process, peak_mib, wait

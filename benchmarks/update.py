@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from densirank import Interactions, Ranker
-from densirank.data.catalogue import PUBLIC_SETS, load_public
+from densirank.data.datasets import PUBLIC_SETS, load_public
 from densirank.data.splitting import split_last_fraction
 from fold_in import VARIANTS, fitted
 from measuring import environment, wait

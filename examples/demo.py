@@ -17,7 +17,7 @@ from rich.table import Table
 from densirank import Ranker
 from densirank.data.synthetic import Planted, kl_divergence, planted
 from densirank.progress import TrainingBar
-from densirank.ranking.scores import VectorScorer
+from densirank.scores import VectorScorer
 
 K = 20
 PERSON = 7

@@ -16,7 +16,7 @@ from rich.console import Console
 from densirank.cli.options import DataDirOption, DeviceOption, JsonOption
 from densirank.cli.printing import INTERRUPTED, err, out, say_error
 from densirank.cli.printing import run as run_app
-from densirank.data.catalogue import PUBLIC_SETS
+from densirank.data.datasets import PUBLIC_SETS
 from densirank.errors import InputError
 from densirank.methods import METHODS
 from densirank.progress import TrainingBar

@@ -16,21 +16,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from densirank.atomic import written_atomically
 from densirank.data.synthetic import Planted, planted
+from densirank.device import Hardware
 from densirank.errors import StorageError
 from densirank.evaluation.held_out import HeldOut
-from densirank.hardware import Hardware
+from densirank.files import written_atomically
 from densirank.methods import method_named
 from densirank.models import MODELS, Model
 from densirank.models.adversaries import Adversaries
-from densirank.ranking.scores import VectorScorer
 from densirank.risks import risk_for
 from densirank.risks.adversarial import irwgan_risk
+from densirank.scores import VectorScorer
 from densirank.settings import Settings
 from densirank.training.batches import BatchSampler
 from densirank.training.callbacks import Snapshots
-from densirank.training.trainer import train
+from densirank.training.loop import train
 from paper.provenance import versions
 from paper.sheets import Sheet
 

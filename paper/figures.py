@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from densirank.atomic import written_atomically
 from densirank.errors import InputError
+from densirank.files import written_atomically
 from paper.planning import EFFICIENCY, SENSITIVE
 from paper.records import CurveRecord, Records, SensitivityRecord, Trial
 from paper.rows import DATASETS, LABELS

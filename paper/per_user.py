@@ -9,8 +9,8 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
-from densirank.atomic import written_atomically
 from densirank.errors import InputError, StorageError
+from densirank.files import written_atomically
 
 METRICS = ("recall", "ndcg")
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from densirank.atomic import written_atomically
+from densirank.files import written_atomically
 from paper.ablation_table import ablated, sheet_of_ablated
 from paper.adversarial import QUICK_LOOKS, Game, play
 from paper.figures import (

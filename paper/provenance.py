@@ -11,7 +11,7 @@ import scipy
 import torch
 
 from densirank._version import __version__
-from densirank.hardware import resolve_hardware
+from densirank.device import resolve_hardware
 from densirank.methods import method_named
 from densirank.risks import HALF_PRECISION
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
-from densirank.atomic import written_atomically
-from densirank.data.catalogue import PUBLIC_SETS
+from densirank.data.datasets import PUBLIC_SETS
 from densirank.errors import StorageError
+from densirank.files import written_atomically
 
 FORMAT = 1
 K = 20

@@ -10,11 +10,11 @@ import numpy as np
 from torch import Tensor
 
 from densirank.data.interactions import Interactions
+from densirank.device import resolve_device
 from densirank.evaluation.held_out import HeldOut
 from densirank.evaluation.metrics import Evaluation
-from densirank.hardware import resolve_device
 from densirank.ranker import Ranker, fit_ranker
-from densirank.ranking.scores import VectorScorer
+from densirank.scores import VectorScorer
 from densirank.training.callbacks import Callback, Snapshots
 from paper.provenance import hardware, versions
 from paper.records import CurveRecord, K, RunRecord, SearchRecord

@@ -11,11 +11,10 @@ from statistics import mean
 import torch
 from rich.console import Console
 
-from densirank.data.catalogue import Part, load_public
+from densirank.data.datasets import Part, load_public
 from densirank.data.interactions import Interactions
 from densirank.errors import DensirankError, StorageError
-from densirank.training.callbacks import Callback
-from densirank.training.interruption import Interruption
+from densirank.training.callbacks import Callback, Interruption
 from paper.ablation import ablate, pieces_of
 from paper.choosing import beginning, choose
 from paper.grids import QUICK_SENSITIVITY, SENSITIVITY, Stage

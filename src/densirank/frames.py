@@ -15,7 +15,7 @@ from densirank.data.vocabulary import Vocabulary
 from densirank.errors import InputError
 from densirank.evaluation.reliability import Reliability
 from densirank.ranking.density import DensityBlock
-from densirank.ranking.people import Choice, People, probabilities
+from densirank.ranking.lists import Choice, People, probabilities
 from densirank.ranking.sampling import Slates
 from densirank.ranking.topk import Lists
 

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from densirank.atomic import written_atomically
+from densirank.files import written_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

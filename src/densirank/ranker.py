@@ -14,37 +14,36 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from densirank import frames
-from densirank.csr import RowsOnDemand
 from densirank.data.interactions import Interactions
 from densirank.data.reading import as_interactions
 from densirank.data.splitting import validation_split
 from densirank.data.vocabulary import Ids, Vocabulary, listed
+from densirank.device import Hardware, resolve_device, resolve_hardware
 from densirank.errors import InputError, NotFittedError
 from densirank.evaluation import calibration, reliability
 from densirank.evaluation.held_out import HeldOut
 from densirank.evaluation.metrics import Evaluation
-from densirank.fitting import Engine, FitTask, Fitted, fit_scorer
-from densirank.hardware import Hardware, resolve_device, resolve_hardware
-from densirank.indexing.building import MeasuredIndex, build_index
-from densirank.indexing.storing import load_index, save_index
+from densirank.fit import Engine, FitTask, Fitted, fit_scorer
+from densirank.linalg.csr import RowsOnDemand
 from densirank.methods import Method, method_named
-from densirank.new_data.explaining import contributions
-from densirank.new_data.folding import ItemSide, Trained, fold_in, without_users
-from densirank.new_data.histories import Histories
-from densirank.new_data.updating import continued, merged, update_settings
+from densirank.ranking.approximate import Index
 from densirank.ranking.blocks import Barring, score_blocks
 from densirank.ranking.calibration import CalibratedScorer, Calibration
 from densirank.ranking.density import Density, check_size, density_blocks
-from densirank.ranking.index import Index
-from densirank.ranking.people import Choice, Kind, People, unknown_users
+from densirank.ranking.explain import contributions
+from densirank.ranking.fold_in import Histories, ItemSide, Trained, fold_in, without_users
+from densirank.ranking.index import MeasuredIndex, build_index
+from densirank.ranking.lists import Choice, Kind, People, unknown_users
 from densirank.ranking.sampling import slate_log_propensities
-from densirank.ranking.scores import VectorScorer
 from densirank.ranking.topk import top_k
 from densirank.risks import HALF_PRECISION
+from densirank.scores import VectorScorer
 from densirank.settings import KEYS, SettingOverrides, Settings
 from densirank.storage import StoredModel, load_model, save_model
+from densirank.stored_index import load_index, save_index
 from densirank.training.callbacks import Callback, Snapshots
 from densirank.training.checkpoint import Checkpoint
+from densirank.update import continued, merged, update_settings
 
 if TYPE_CHECKING:
     import polars as pl

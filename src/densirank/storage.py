@@ -19,18 +19,17 @@ import torch
 from torch import Tensor
 
 from densirank._version import __version__
-from densirank.atomic import written_atomically
-from densirank.csr import PartSource, Rows, SparsePart
 from densirank.data.interactions import Interactions
 from densirank.data.vocabulary import Vocabulary
 from densirank.errors import InputError, StorageError
-from densirank.new_data.folding import ItemSide
+from densirank.files import written_atomically
+from densirank.filters.item_filter import FilterPart, FilterPartOnGPU, ItemFilter
+from densirank.linalg.csr import PartSource, Rows, SparsePart
+from densirank.linalg.sparse import narrow
 from densirank.ranking.calibration import Calibration
-from densirank.ranking.filter_part import FilterPart, FilterPartOnGPU
-from densirank.ranking.item_filter import ItemFilter
-from densirank.ranking.scores import VectorScorer
+from densirank.ranking.fold_in import ItemSide
+from densirank.scores import VectorScorer
 from densirank.settings import Settings
-from densirank.sparse_products import narrow
 
 FORMAT = "densirank-model"
 FORMAT_VERSION = 2
@@ -365,7 +364,7 @@ def read_ids(path: Path, first: int = 0, count: int | None = None) -> Vocabulary
     """The ids that :func:`write_ids` wrote, or some that stand together."""
     import polars as pl
 
-    from densirank.data.column_values import vocabulary_of
+    from densirank.data.parsing import vocabulary_of
 
     return vocabulary_of(pl.scan_parquet(path, glob=False).slice(first, count).collect()["id"])
 

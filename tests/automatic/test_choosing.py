@@ -14,7 +14,7 @@ from densirank.automatic import Attempt, trials
 from densirank.automatic.watching import Nobody
 from densirank.data.splitting import validation_split
 from densirank.errors import InputError, TrainingError
-from densirank.fitting import FitTask, Fitted, fit_scorer
+from densirank.fit import FitTask, Fitted, fit_scorer
 
 SetClock = Callable[[float], None]
 A_LOOK = 0.001

@@ -155,9 +155,9 @@ import torch
 from densirank import Interactions, Ranker
 from densirank.batch.parts import Batch
 from densirank.data.vocabulary import Vocabulary
-from densirank.fitting import Fitted
-from densirank.new_data.folding import ItemSide
-from densirank.ranking.scores import VectorScorer
+from densirank.fit import Fitted
+from densirank.ranking.fold_in import ItemSide
+from densirank.scores import VectorScorer
 
 torch.set_num_threads(1)
 users, items, k = 40_000, 100, 50

@@ -12,12 +12,13 @@ import torch
 import powerlaw
 from counting import StepCounter
 from densirank import METHODS
-from densirank.hardware import Hardware
+from densirank.device import Hardware
 from densirank.models import MODELS
 from densirank.risks import risk_for
 from densirank.settings import Candidates, Optimiser
 from densirank.training.batches import BatchSampler
-from densirank.training.steps import optimiser_for, step
+from densirank.training.optim import optimiser_for
+from densirank.training.step import step
 from powerlaw import Size
 from step_costs import CPU, HALF, MOMENTS, Case, Kernels, Layout, costs, held, operations
 

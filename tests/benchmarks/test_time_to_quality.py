@@ -11,7 +11,7 @@ import torch
 from densirank import Ranker
 from densirank.data.synthetic import planted
 from densirank.evaluation.held_out import HeldOut
-from densirank.ranking.scores import VectorScorer
+from densirank.scores import VectorScorer
 from environments import Environment
 from figure_time_to_quality import best_so_far
 from peers.exchange import Result, Task, best_unseen

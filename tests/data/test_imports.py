@@ -7,7 +7,7 @@ SCRIPT = """
 import sys
 sys.modules["polars"] = None
 from densirank.data import (
-    catalogue, columns, files, interactions, reading, splitting, synthetic, textform
+    adjacency_text, columns, datasets, interactions, reading, splitting, synthetic
 )
 assert len(reading.read([(1, 2), (1, 3)])) == 2
 """

@@ -19,9 +19,9 @@ from densirank.data.synthetic import planted
 from densirank.distributed.evaluating import evaluate_together
 from densirank.distributed.group import World
 from densirank.errors import InputError
-from densirank.fitting import Fitted
-from densirank.new_data.folding import ItemSide
-from densirank.ranking.scores import VectorScorer
+from densirank.fit import Fitted
+from densirank.ranking.fold_in import ItemSide
+from densirank.scores import VectorScorer
 from densirank.storage import model_fingerprint
 
 Run = Callable[..., Any]

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from scipy import optimize, special
 from torch import Tensor
 
-from densirank.csr import Rows
 from densirank.data.interactions import Interactions
 from densirank.errors import InputError
 from densirank.evaluation.calibration import (
@@ -20,7 +19,8 @@ from densirank.evaluation.calibration import (
     maximum,
 )
 from densirank.evaluation.held_out import Draws, HeldOut
-from densirank.ranking.scores import VectorScorer
+from densirank.linalg.csr import Rows
+from densirank.scores import VectorScorer
 
 USERS, ITEMS, DRAWS = 60, 25, 40
 CPU = torch.device("cpu")

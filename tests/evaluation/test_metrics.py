@@ -12,7 +12,7 @@ from densirank import Interactions
 from densirank.data.synthetic import planted
 from densirank.errors import InputError
 from densirank.evaluation.held_out import HeldOut
-from densirank.ranking.scores import VectorScorer
+from densirank.scores import VectorScorer
 
 CPU = torch.device("cpu")
 MEASURES = {"recall": R, "precision": P, "ndcg": nDCG, "map": AP, "mrr": RR, "hit_rate": Success}

@@ -7,10 +7,10 @@ import pytest
 import torch
 from scipy import special
 
-from densirank.csr import Rows
 from densirank.evaluation.held_out import Draws
 from densirank.evaluation.reliability import Reliability, reliability
-from densirank.ranking.scores import VectorScorer
+from densirank.linalg.csr import Rows
+from densirank.scores import VectorScorer
 
 USERS, ITEMS = 80, 300
 

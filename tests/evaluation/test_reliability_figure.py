@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from densirank.evaluation.reliability_figure import draw
+from densirank.evaluation.reliability import draw
 
 
 def table(frequency: list[float]) -> pl.DataFrame:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from densirank import Ranker
-from densirank.csr import Rows, SparsePart
+from densirank.linalg.csr import Rows, SparsePart
 
 TEXT = [(f"u{u}", f"i{i}") for u in range(6) for i in range(8) if (u + i) % 3]
 NUMBERS = [(10 * u, 100 + i) for u in range(6) for i in range(8) if (u + i) % 3]

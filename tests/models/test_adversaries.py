@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from densirank.hardware import Hardware
+from densirank.device import Hardware
 from densirank.models.adversaries import Adversaries
 from densirank.models.enmf import ENMF
 from densirank.models.mf import MatrixFactorisation

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from densirank import Interactions, Ranker, sparse_products
+from densirank import Interactions, Ranker
 from densirank.data.synthetic import planted
+from densirank.linalg import sparse as sparse_products
 from densirank.models import itemknn
 from densirank.models.itemknn import nearest_items
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 import densirank
 from densirank.data.interactions import Interactions
-from densirank.hardware import Hardware
+from densirank.device import Hardware
 from densirank.models.lightgcn import LightGCN, Propagation
 from densirank.models.neighbours import CHUNK, NeighbourSums
 

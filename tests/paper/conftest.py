@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 import densirank
-from densirank.csr import Rows
-from densirank.data.catalogue import PUBLIC_SETS, PublicPart, PublicSet, load_public
+from densirank.data.adjacency_text import read_text_form
+from densirank.data.datasets import PUBLIC_SETS, PublicPart, PublicSet, load_public
 from densirank.data.interactions import Interactions
 from densirank.data.synthetic import planted
-from densirank.data.textform import read_text_form
+from densirank.linalg.csr import Rows
 from densirank.risks import Positives, Risk
 from paper.records import RunRecord
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from densirank.data.catalogue import PUBLIC_SETS, load_public
+from densirank.data.datasets import PUBLIC_SETS, load_public
 from densirank.errors import InputError, TrainingError
 from densirank.ranker import Ranker
 from paper import working
@@ -235,7 +235,7 @@ class Blocked:
             raise ModuleNotFoundError(f"{name} is not on this machine", name=name)
 
 sys.meta_path.insert(0, Blocked())
-from densirank.data.catalogue import PUBLIC_SETS, PublicPart, PublicSet
+from densirank.data.datasets import PUBLIC_SETS, PublicPart, PublicSet
 users, items, train, test = map(int, sys.argv[1:5])
 PUBLIC_SETS["tiny"] = PublicSet(users, items, PublicPart(train), PublicPart(test))
 sys.argv[1:5] = []

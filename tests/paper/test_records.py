@@ -131,7 +131,7 @@ def test_what_does_not_add_up_is_refused(
 def test_a_run_on_other_data_than_the_sets_is_refused(
     tmp_path: Path, make_run: MakeRun, train: Any, part: str
 ) -> None:
-    from densirank.data.catalogue import PUBLIC_SETS
+    from densirank.data.datasets import PUBLIC_SETS
 
     marks = {
         "train_fingerprint": PUBLIC_SETS["tiny"].train.fingerprint,

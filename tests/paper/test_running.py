@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from densirank import Interactions, Ranker
-from densirank.data.catalogue import load_public
+from densirank.data.datasets import load_public
 from paper.choosing import beginning, choose
 from paper.records import SearchRecord
 from paper.running import draw_curve, log_spaced, run_once

@@ -6,9 +6,9 @@ import torch
 from scipy import sparse
 
 import densirank
-from densirank.csr import PartSource, Rows, SparsePart
-from densirank.ranking.item_filter import ItemFilter
-from densirank.ranking.scores import VectorScorer
+from densirank.filters.item_filter import ItemFilter
+from densirank.linalg.csr import PartSource, Rows, SparsePart
+from densirank.scores import VectorScorer
 from densirank.settings import FilterKind
 
 N_USERS, N_ITEMS, DIM = 60, 4000, 8

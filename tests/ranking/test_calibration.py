@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from densirank.ranking.calibration import CalibratedScorer, Calibration
-from densirank.ranking.scores import VectorScorer
+from densirank.scores import VectorScorer
 
 
 @pytest.mark.parametrize(("temperature", "exponent"), [(1, 0), (2.5, 0), (1, -0.4), (0.3, 0.7)])

@@ -8,10 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from densirank.csr import Rows, SparsePart
-from densirank.ranking.candidates import Filters, beside, rank_candidates
-from densirank.ranking.scores import VectorScorer
+from densirank.linalg.csr import Rows, SparsePart
+from densirank.ranking.approximate import Filters, beside, rank_candidates
 from densirank.ranking.topk import top_k
+from densirank.scores import VectorScorer
 
 
 def rows_of(lists: list[list[int]]) -> Rows:

@@ -7,10 +7,10 @@ import pytest
 import torch
 from scipy import special, stats
 
-from densirank.csr import Rows
+from densirank.linalg.csr import Rows
 from densirank.ranking.blocks import COPIES
 from densirank.ranking.density import density_blocks
-from densirank.ranking.scores import VectorScorer
+from densirank.scores import VectorScorer
 
 USERS, ITEMS = 7, 9
 

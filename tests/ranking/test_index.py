@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from densirank.errors import StorageError
+from densirank.ranking.approximate import Index
 from densirank.ranking.clusters import Clusters, of_equal_length
 from densirank.ranking.hnsw import Hnsw
-from densirank.ranking.index import Index
-from densirank.ranking.scores import VectorScorer
+from densirank.scores import VectorScorer
 
 pytest.importorskip("faiss")
 

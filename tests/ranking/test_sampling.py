@@ -13,7 +13,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from densirank.csr import Rows
+from densirank.linalg.csr import Rows
 from densirank.ranking.blocks import COPIES
 from densirank.ranking.calibration import CalibratedScorer, Calibration
 from densirank.ranking.sampling import (
@@ -23,7 +23,7 @@ from densirank.ranking.sampling import (
     log_propensities,
     slate_log_propensities,
 )
-from densirank.ranking.scores import VectorScorer
+from densirank.scores import VectorScorer
 
 
 def scorer_of(logits: Tensor) -> VectorScorer:

@@ -8,8 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from densirank.ranking import selection
-from densirank.ranking.selection import best_columns
+from densirank.ranking import topk as selection
+from densirank.ranking.topk import best_columns
 
 
 @settings(max_examples=150)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 from scipy.stats import entropy
 
-from densirank.ranking.spread import spread
+from densirank.ranking.topk import spread
 
 LOGITS = st.floats(-300, 300, width=32) | st.just(-np.inf)
 

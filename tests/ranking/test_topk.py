@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import special
 
-from densirank.csr import Rows, SparsePart
-from densirank.ranking import scores
+from densirank import scores
+from densirank.linalg.csr import Rows, SparsePart
 from densirank.ranking.blocks import COPIES, rows_per_block
-from densirank.ranking.scores import VectorScorer
 from densirank.ranking.topk import Lists, top_k
+from densirank.scores import VectorScorer
 
 Floats = NDArray[np.float64]
 

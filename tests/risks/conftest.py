@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import densirank
-from densirank.csr import Rows
+from densirank.linalg.csr import Rows
 from densirank.risks import Positives
 
 Owned = NDArray[np.bool_]

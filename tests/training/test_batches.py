@@ -15,7 +15,7 @@ from densirank.models.mf import MatrixFactorisation
 from densirank.risks import Risk, density, tensor_cores
 from densirank.settings import Candidates, Settings
 from densirank.training.batches import Batch, BatchSampler
-from densirank.training.steps import step
+from densirank.training.step import step
 
 
 def _data(n_users: int, n_items: int, seed: int = 0, idle: Sequence[int] = ()) -> Interactions:

@@ -13,11 +13,10 @@ from densirank.automatic.watching import Nobody, Watcher
 from densirank.data.interactions import Interactions
 from densirank.data.reading import as_interactions
 from densirank.data.splitting import Split, validation_split
-from densirank.hardware import resolve_hardware
+from densirank.device import resolve_hardware
 from densirank.ranker import Ranker, checked_seed
 from densirank.settings import SettingOverrides
-from densirank.training.callbacks import Callback
-from densirank.training.interruption import Interruption
+from densirank.training.callbacks import Callback, Interruption
 
 HELD_OUT = 0.2
 A_VERDICT = 0.015

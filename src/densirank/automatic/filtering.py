@@ -17,11 +17,11 @@ import torch
 from densirank.automatic.climbing import climb
 from densirank.automatic.judging import Judge
 from densirank.data.interactions import Interactions
-from densirank.ranking.item_filter import ItemFilter
-from densirank.ranking.nearness import nearness
-from densirank.ranking.scores import VectorScorer
+from densirank.filters.item_filter import ItemFilter
+from densirank.filters.similarity import nearness
+from densirank.linalg.sparse import Matrix
+from densirank.scores import VectorScorer
 from densirank.settings import FilterKind, SettingOverrides
-from densirank.sparse_products import Matrix
 
 WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 1.0, 2.0, 5.0, 20.0, 100.0)
 """What α may be; at the end the filter is all that counts."""

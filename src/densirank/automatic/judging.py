@@ -11,9 +11,9 @@ from torch import Tensor
 
 from densirank.data.interactions import Interactions
 from densirank.evaluation.held_out import HeldOut
-from densirank.fitting import VALIDATION_K
+from densirank.fit import VALIDATION_K
 from densirank.models.popularity import log_popularity
-from densirank.ranking.scores import Scorer, VectorScorer
+from densirank.scores import Scorer, VectorScorer
 
 FEWEST = 512
 """Users that are judged by, where there are as many."""

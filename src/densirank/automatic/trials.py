@@ -21,14 +21,13 @@ from densirank.automatic.sizing import ENDLESS, Cost, Plan, Size, plan_for, size
 from densirank.automatic.starting import largest_dim, space_for, start_for
 from densirank.automatic.watching import Watcher
 from densirank.data.interactions import Interactions
+from densirank.device import Hardware, resolve_hardware
 from densirank.errors import TrainingError
-from densirank.fitting import FitTask, Fitted, fit_scorer
-from densirank.hardware import Hardware, resolve_hardware
+from densirank.fit import FitTask, Fitted, fit_scorer
 from densirank.methods import METHODS
-from densirank.ranking.scores import VectorScorer
+from densirank.scores import VectorScorer
 from densirank.settings import SettingOverrides, Settings
-from densirank.training.callbacks import Report, Snapshots
-from densirank.training.interruption import Interruption
+from densirank.training.callbacks import Interruption, Report, Snapshots
 from densirank.tuning.dimensions import Setting
 from densirank.tuning.grid import grid_walk
 from densirank.tuning.trials import Status, Trial

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from densirank._version import __version__
-from densirank.atomic import written_atomically
 from densirank.errors import InputError, StorageError
+from densirank.files import written_atomically
 from densirank.storage import read_json
 
 if TYPE_CHECKING:

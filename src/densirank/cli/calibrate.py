@@ -58,7 +58,7 @@ def calibrate(
         raise InputError(f"there is no folder {figure.parent} to write {figure.name} to")
 
     from densirank import load
-    from densirank.evaluation.reliability_figure import draw
+    from densirank.evaluation.reliability import draw
     from densirank.storage import save_calibration
 
     ranker = load(model, device)

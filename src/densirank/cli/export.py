@@ -32,7 +32,7 @@ def export(
     export.json says what was written and how a score is made of it.
     """
     from densirank import load
-    from densirank.atomic import written_atomically
+    from densirank.files import written_atomically
     from densirank.storage import model_fingerprint, prepare_folder
 
     prepare_folder(to, own=frozenset({DESCRIPTION}), what="export")
@@ -77,7 +77,7 @@ def _write(ranker: Ranker, folder: Path, format: ExportFormat) -> list[str]:
 
 def _write_ids(ranker: Ranker, folder: Path) -> list[str]:
     """The ids at the indices that the graph takes and gives."""
-    from densirank.atomic import written_atomically
+    from densirank.files import written_atomically
     from densirank.storage import write_ids
 
     for name, ids in (

@@ -12,7 +12,7 @@ from densirank.cli import printing
 from densirank.cli.options import JsonOption, ModelFolder
 
 if TYPE_CHECKING:
-    from densirank.indexing.building import Measured
+    from densirank.ranking.index import Measured
 
 
 def index(
@@ -32,7 +32,7 @@ def index(
     with it: a model that is replaced needs a new one.
     """
     from densirank import load
-    from densirank.indexing.storing import save_index
+    from densirank.stored_index import save_index
 
     ranker = load(model, "cpu").build_index(kind, recall=recall)
     built = ranker.index_
@@ -51,7 +51,7 @@ def index(
 
 
 def _table(measured: Measured) -> Table:
-    from densirank.indexing.building import K
+    from densirank.ranking.index import K
 
     table = Table("what", "measured")
     table.add_row("kind", measured.kind)

@@ -76,7 +76,7 @@ class Source:
         Of a partition, a process reads only its own portion where there is a world to share it.
         """
         from densirank import read
-        from densirank.data.catalogue import PUBLIC_SETS, load_public
+        from densirank.data.datasets import PUBLIC_SETS, load_public
         from densirank.distributed.portions import Portion
         from densirank.partition.reading import Partition, is_partition
 

@@ -71,9 +71,9 @@ def recommend(
         raise InputError(f"there is no folder {out_file.parent} to write {out_file.name} to")
 
     from densirank import load
-    from densirank.atomic import written_atomically
     from densirank.batch.order import Order
     from densirank.distributed.group import under_torchrun
+    from densirank.files import written_atomically
 
     if everyone and out_file is not None:
         order = Order(model.absolute(), out_file.absolute(), k, approximate, device)

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from densirank.data.adjacency_text import read_text_form
 from densirank.data.columns import Columns
 from densirank.data.interactions import Interactions
-from densirank.data.textform import read_text_form
 from densirank.data.vocabulary import Vocabulary
 from densirank.errors import InputError
 

@@ -17,7 +17,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from densirank.data.column_values import (
+from densirank.data.columns import NO_NAMES, Columns
+from densirank.data.interactions import Interactions
+from densirank.data.parsing import (
     POLARS_TROUBLE,
     id_column,
     numbers,
@@ -26,11 +28,9 @@ from densirank.data.column_values import (
     times,
     vocabulary_of,
 )
-from densirank.data.columns import NO_NAMES, Columns
-from densirank.data.files import check_file, read_bytes
-from densirank.data.interactions import Interactions
 from densirank.data.vocabulary import Vocabulary, encode
 from densirank.errors import InputError
+from densirank.files import check_file, read_bytes
 
 SEPARATORS = {"csv": ",", "tsv": "\t", "inter": "\t"}
 

@@ -11,9 +11,9 @@ from densirank.distributed.group import World
 from densirank.distributed.shares import Share
 from densirank.risks import Risk
 from densirank.risks.positives import Positives
+from densirank.risks.weighting import Weighting
 from densirank.settings import Settings
 from densirank.training.batches import Batch, BatchSampler, Draw
-from densirank.training.weighting import Weighting
 
 
 class SplitBatchSampler(BatchSampler):

@@ -6,7 +6,7 @@ from functools import partial
 
 from densirank.distributed.group import World
 from densirank.errors import InputError
-from densirank.fitting import Engine, fit_scorer
+from densirank.fit import Engine, fit_scorer
 
 
 def engine_of(world: World, precision: str = "auto") -> Engine:

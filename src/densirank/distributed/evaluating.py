@@ -14,7 +14,7 @@ from densirank.errors import InputError
 from densirank.evaluation.held_out import HeldOut
 from densirank.evaluation.metrics import Evaluation, Tally
 from densirank.ranking.blocks import default_budget, rows_per_block
-from densirank.ranking.scores import Scorer
+from densirank.scores import Scorer
 
 
 def evaluate_together(

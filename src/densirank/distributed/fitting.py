@@ -1,4 +1,4 @@
-"""A fit by several processes: the one of :mod:`densirank.fitting`, with everything split."""
+"""A fit by several processes: the one of :mod:`densirank.fit`, with everything split."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from densirank.data.interactions import Interactions
+from densirank.device import Hardware
 from densirank.distributed.batches import SplitBatchSampler, part_of
 from densirank.distributed.checkpoint import SplitCheckpoint
 from densirank.distributed.group import World
@@ -16,19 +17,18 @@ from densirank.distributed.portions import refuse_filters
 from densirank.distributed.shares import Share
 from densirank.distributed.validation import validator
 from densirank.errors import InputError
-from densirank.fitting import (
+from densirank.filters.combine import Beside
+from densirank.fit import (
     FitTask,
     Fitted,
     check_weightings,
     training_record,
 )
-from densirank.hardware import Hardware
 from densirank.methods import METHODS, Method
-from densirank.new_data.folding import ItemSide
-from densirank.ranking.beside import Beside
+from densirank.ranking.fold_in import ItemSide
 from densirank.risks import risk_for
 from densirank.risks.fused import FORMS
-from densirank.training.trainer import train
+from densirank.training.loop import train
 
 
 def fit_together(world: World, task: FitTask) -> Fitted | None:

@@ -17,11 +17,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from densirank.device import resolve_device
 from densirank.distributed.failures import KEPT, Alarm, LostContact
 from densirank.distributed.meeting import Meeting
 from densirank.distributed.store import RunStore
 from densirank.errors import InputError
-from densirank.hardware import resolve_device
 
 TIMEOUT_VARIABLE = "DENSIRANK_TIMEOUT"
 TIMEOUT = 600.0

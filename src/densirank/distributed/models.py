@@ -9,7 +9,7 @@ from densirank.distributed.group import World
 from densirank.distributed.propagation import SplitPropagation
 from densirank.distributed.routes import Route, fetched
 from densirank.distributed.shares import Share
-from densirank.gather import distinct_rows
+from densirank.linalg.gather import distinct_rows
 from densirank.models.base import INITIAL_SCALE, Factorisation, Model
 from densirank.models.lightgcn import LightGCN, inverse_root_degrees
 from densirank.models.mf import MatrixFactorisation

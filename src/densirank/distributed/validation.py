@@ -11,9 +11,9 @@ from densirank.distributed.group import World
 from densirank.distributed.shares import Share
 from densirank.errors import InputError
 from densirank.evaluation.held_out import HeldOut
-from densirank.fitting import VALIDATION_K
-from densirank.ranking.beside import Beside
-from densirank.training.trainer import Validate
+from densirank.filters.combine import Beside
+from densirank.fit import VALIDATION_K
+from densirank.training.loop import Validate
 
 
 def validator(

@@ -21,7 +21,7 @@ from densirank.errors import InputError, TrainingError
 from densirank.evaluation.held_out import Draws
 from densirank.ranking.blocks import score_blocks
 from densirank.ranking.calibration import Calibration
-from densirank.ranking.scores import Scorer
+from densirank.scores import Scorer
 
 Floats = NDArray[np.float64]
 

@@ -10,12 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from densirank.csr import Rows
 from densirank.data.interactions import Interactions
 from densirank.errors import InputError
 from densirank.evaluation.metrics import Evaluation, Tally, tally
-from densirank.ranking.scores import Scorer
+from densirank.linalg.csr import Rows
 from densirank.ranking.topk import top_k
+from densirank.scores import Scorer
 
 
 @dataclass(frozen=True)

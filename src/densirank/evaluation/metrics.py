@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from densirank.csr import Rows
+from densirank.linalg.csr import Rows
 from densirank.ranking.topk import Lists
 
 Floats = NDArray[np.float64]

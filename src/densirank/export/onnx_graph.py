@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from densirank._version import __version__
-from densirank.csr import SparsePart
 from densirank.errors import InputError
-from densirank.ranking.scores import VectorScorer
+from densirank.linalg.csr import SparsePart
+from densirank.scores import VectorScorer
 
 OPSET = 18
 """The first with ScatterElements that adds."""

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from densirank.atomic import written_atomically
-from densirank.csr import SparsePart
 from densirank.data.interactions import Interactions
 from densirank.data.vocabulary import Vocabulary
+from densirank.files import written_atomically
 from densirank.frames import id_series
-from densirank.ranking.scores import VectorScorer
+from densirank.linalg.csr import SparsePart
+from densirank.scores import VectorScorer
 
 ROWS = 1 << 17
 """Vectors that are turned into a table at a time."""

@@ -7,7 +7,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from densirank.hardware import Hardware
+from densirank.device import Hardware
 from densirank.models.base import Model
 
 

@@ -7,10 +7,10 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from densirank.csr import SparsePart
+from densirank.device import Hardware
 from densirank.errors import InputError
-from densirank.gather import distinct_rows
-from densirank.hardware import Hardware
+from densirank.linalg.csr import SparsePart
+from densirank.linalg.gather import distinct_rows
 
 INITIAL_SCALE = 0.1
 """Standard deviation of the vectors before training."""

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch import Tensor
 
-from densirank.csr import KEPT, Rows, SparsePart, sparse_matrix
 from densirank.data.interactions import Interactions
+from densirank.device import memory_bytes
 from densirank.errors import InputError
-from densirank.hardware import memory_bytes
+from densirank.linalg.csr import KEPT, Rows, SparsePart, sparse_matrix
+from densirank.linalg.products import BLOCK_BYTES, use_rows_of_product
 from densirank.models.item_item import ItemItem
-from densirank.products import BLOCK_BYTES, use_rows_of_product
 
 
 class Ease(ItemItem):

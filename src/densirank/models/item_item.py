@@ -6,9 +6,9 @@ from typing import Self
 
 import torch
 
-from densirank.csr import SparsePart
 from densirank.data.interactions import Interactions
-from densirank.hardware import Hardware
+from densirank.device import Hardware
+from densirank.linalg.csr import SparsePart
 from densirank.models.base import Made
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from densirank.csr import KEPT, SparsePart
 from densirank.data.interactions import Interactions
+from densirank.linalg.csr import KEPT, SparsePart
+from densirank.linalg.sparse import Matrix, best_entries, by_row_blocks
 from densirank.models.item_item import ItemItem
-from densirank.sparse_products import Matrix, best_entries, by_row_blocks
 
 
 class ItemKNN(ItemItem):

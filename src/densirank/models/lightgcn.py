@@ -16,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from densirank.csr import sparse_matrix
 from densirank.data.interactions import Interactions
-from densirank.hardware import Hardware
+from densirank.device import Hardware
+from densirank.linalg.csr import sparse_matrix
 from densirank.models.base import Factorisation
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding_bag
 
-from densirank.csr import Rows
 from densirank.data.interactions import Interactions
-from densirank.gather import distinct_rows
-from densirank.hardware import Hardware
+from densirank.device import Hardware
+from densirank.linalg.csr import Rows
+from densirank.linalg.gather import distinct_rows
 from densirank.models.base import Model, dropped
 
 WIDENING = 3

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.nn.functional import leaky_relu, normalize
 
 from densirank.data.interactions import Interactions
-from densirank.gather import distinct_rows
-from densirank.hardware import Hardware
+from densirank.device import Hardware
+from densirank.linalg.gather import distinct_rows
 from densirank.models.base import Factorisation, dropped
 from densirank.models.lightgcn import Propagation, self_adjoint
 

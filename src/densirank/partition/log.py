@@ -17,7 +17,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from densirank.data.column_values import (
+from densirank.data.columns import Columns
+from densirank.data.interactions import checked_column, refuse_negative
+from densirank.data.parsing import (
     id_column,
     numbers,
     refuse_missing,
@@ -25,11 +27,9 @@ from densirank.data.column_values import (
     times,
     vocabulary_of,
 )
-from densirank.data.columns import Columns
-from densirank.data.files import check_file
-from densirank.data.interactions import checked_column, refuse_negative
 from densirank.data.vocabulary import Vocabulary
 from densirank.errors import InputError
+from densirank.files import check_file
 
 BLOCK_ROWS = 1 << 22
 """Rows that are read at a time."""

@@ -23,9 +23,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from densirank._version import __version__
-from densirank.atomic import written_atomically
 from densirank.distributed.group import World
 from densirank.errors import InputError
+from densirank.files import written_atomically
 from densirank.partition.buckets import Buckets, even_cuts
 from densirank.partition.log import Ids, Log
 from densirank.partition.reading import FORMAT, FORMAT_VERSION, MANIFEST, Part, Partition

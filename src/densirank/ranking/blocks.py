@@ -12,8 +12,8 @@ from typing import TypedDict
 import torch
 from torch import Tensor
 
-from densirank.csr import RowSource
-from densirank.ranking.scores import Scorer
+from densirank.linalg.csr import RowSource
+from densirank.scores import Scorer
 
 CPU_BUDGET_BYTES = 256 << 20
 GPU_BUDGET_BYTES = 4 << 30

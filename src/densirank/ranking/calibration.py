@@ -15,7 +15,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from densirank.ranking.scores import Scorer
+from densirank.scores import Scorer
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class CalibratedScorer:
 
         >>> calibration = Calibration(temperature=2.0, popularity_exponent=1.0)
         >>> counts, nobody = torch.tensor([0, 9]), torch.empty(0, 1)
-        >>> from densirank.ranking.scores import VectorScorer
+        >>> from densirank.scores import VectorScorer
         >>> scorer = VectorScorer(nobody, torch.ones(2, 1))
         >>> density = CalibratedScorer(scorer, calibration, counts)
         >>> density.logits(torch.tensor([[4.0, 6.0]]))   # 4 / 2 and 6 / 2 + log 10

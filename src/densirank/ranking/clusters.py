@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from densirank.csr import Rows
 from densirank.errors import StorageError
+from densirank.linalg.csr import Rows
 
 ROUNDS = 10
 """Rounds of k-means: later ones move little."""

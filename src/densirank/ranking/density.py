@@ -14,7 +14,7 @@ from torch import Tensor
 from densirank.data.interactions import Interactions
 from densirank.errors import InputError
 from densirank.ranking.blocks import BlockOptions, score_blocks
-from densirank.ranking.scores import Scorer
+from densirank.scores import Scorer
 
 Floats = NDArray[np.float32]
 

@@ -1,45 +1,99 @@
-"""What an index is: it finds most of the largest inner products without reading every item."""
+"""Building an index with just the effort it takes, and measuring it against the exact path."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import ClassVar, Protocol, Self
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
+from densirank.errors import InputError
+from densirank.linalg.csr import RowSource
+from densirank.ranking.approximate import Index, search_top_k
+from densirank.ranking.clusters import Clusters
+from densirank.ranking.hnsw import Hnsw
+from densirank.ranking.topk import Lists, top_k
+from densirank.scores import VectorScorer
 
-class Index(Protocol):
-    """Finds, for vectors of users, items whose inner products with them are among the largest."""
+KINDS: dict[str, type[Index]] = {kind.kind: kind for kind in (Hnsw, Clusters)}
+K = 20
+"""Length of the lists whose recall is measured."""
 
-    kind: ClassVar[str]
-    suffix: ClassVar[str]
-    efforts: ClassVar[tuple[int, ...]]
-    """What ``effort`` may be set to, in ascending order: more finds more and takes longer."""
+SAMPLE = 500
+"""Users the effort is chosen by, and as many others its recall is measured on."""
 
+
+@dataclass(frozen=True)
+class Measured:
+    """What building an index took, and what share of the exact lists its searches find."""
+
+    kind: str
     effort: int
+    recall: float  # @20, unseen items alone, of users the effort was not chosen by
+    users: int  # it was measured on
+    seconds: float  # to build it
+    mib: float  # it takes in memory, beside the model's own vectors
 
-    @classmethod
-    def build(cls, item_vectors: Tensor, seed: int = 0) -> Self:
-        """The index of some item vectors, (items, dim) on a CPU."""
-        ...
 
-    @classmethod
-    def load(cls, path: Path, item_vectors: Tensor) -> Self:
-        """The index of these item vectors as :meth:`save` left it."""
-        ...
+@dataclass(frozen=True)
+class MeasuredIndex:
+    """An index, and how good it is."""
 
-    def save(self, path: Path) -> None:
-        """Write what :meth:`load` reads; never a pickle."""
-        ...
+    index: Index
+    measured: Measured
 
-    @property
-    def n_items(self) -> int: ...
 
-    @property
-    def n_bytes(self) -> int:
-        """Memory it takes beside the model's own vectors."""
-        ...
+def build_index(
+    scorer: VectorScorer,
+    seen: RowSource,
+    kind: str = "hnsw",
+    *,
+    recall: float = 0.99,
+    seed: int = 0,
+) -> MeasuredIndex:
+    """An index with the least effort that finds the wanted share of the exact top 20.
 
-    def nearest(self, queries: Tensor, n: int) -> Tensor:
-        """(queries, n) items of large inner products, in no order; -1 where it found no more."""
-        ...
+    Where no effort does, it has the largest; what it finds is measured either way.
+    """
+    if kind not in KINDS:
+        raise InputError(f"there is no index of the kind {kind!r}; choose {' or '.join(KINDS)}")
+    if not 0 < recall <= 1:
+        raise InputError(f"the wanted recall must be above 0 and at most 1, not {recall}")
+    if scorer.item_vectors.shape[1] == 0:
+        raise InputError("the method has no vectors to index: its scores are sparse as they are")
+    started = time.perf_counter()
+    index = KINDS[kind].build(scorer.item_vectors.cpu().float(), seed)
+    seconds = time.perf_counter() - started
+    chance = torch.Generator().manual_seed(seed)
+    users = torch.randperm(scorer.n_users, generator=chance)[: 2 * SAMPLE].to(scorer.device)
+    to_choose, to_measure = users[: (len(users) + 1) // 2], users[len(users) // 2 :]
+    wanted = _items(top_k(scorer, to_choose, K, seen=seen))
+    for effort in index.efforts:
+        index.effort = effort
+        if _share(_items(search_top_k(index, scorer, to_choose, K, seen=seen)), wanted) >= recall:
+            break
+    found = _items(search_top_k(index, scorer, to_measure, K, seen=seen))
+    exact = _items(top_k(scorer, to_measure, K, seen=seen))
+    return MeasuredIndex(
+        index,
+        Measured(
+            kind,
+            index.effort,
+            _share(found, exact),
+            len(to_measure),
+            seconds,
+            index.n_bytes / 2**20,
+        ),
+    )
+
+
+def _items(blocks: Iterable[Lists]) -> Tensor:
+    return torch.cat([lists.items for lists in blocks])
+
+
+def _share(found: Tensor, exact: Tensor) -> float:
+    """The mean share of the exact lists that was found."""
+    hits = ((exact.unsqueeze(2) == found.unsqueeze(1)) & (exact >= 0).unsqueeze(2)).any(dim=2)
+    return float((hits.sum(dim=1) / (exact >= 0).sum(dim=1).clamp(min=1)).mean())

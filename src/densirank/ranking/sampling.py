@@ -21,9 +21,7 @@ from torch import Tensor
 
 from densirank.ranking.blocks import BlockOptions, score_blocks
 from densirank.ranking.calibration import CalibratedScorer
-from densirank.ranking.selection import best_columns
-from densirank.ranking.spread import spread
-from densirank.ranking.topk import Lists
+from densirank.ranking.topk import Lists, best_columns, spread
 
 
 @dataclass(frozen=True)

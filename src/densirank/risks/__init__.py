@@ -3,12 +3,11 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from densirank.hardware import Hardware
+from densirank.device import Hardware
 from densirank.risks import fused
 from densirank.risks.adversarial import irgan_risk, irwgan_risk
-from densirank.risks.blocks import in_blocks
+from densirank.risks.base import Risk, in_blocks
 from densirank.risks.density import multinomial_risk
-from densirank.risks.kind import Risk
 from densirank.risks.pairwise import SAMPLERS, Sampler, pairwise_risk
 from densirank.risks.pointwise import squared_risk
 from densirank.risks.positives import Positives

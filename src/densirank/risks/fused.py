@@ -14,7 +14,7 @@ import math
 import torch
 from torch import Tensor
 
-from densirank.risks.gradient import differentiable
+from densirank.risks.base import differentiable
 from densirank.risks.positives import Positives
 from densirank.risks.tiles import Tiling, Workspace
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from densirank.csr import Rows, sparse_matrix
+from densirank.linalg.csr import Rows, sparse_matrix
 
 
 @dataclass(frozen=True)

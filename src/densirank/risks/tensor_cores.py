@@ -24,7 +24,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from densirank.risks.gradient import differentiable
+from densirank.risks.base import differentiable
 from densirank.risks.positive_gradients import subtract_positives
 from densirank.risks.positives import Positives
 

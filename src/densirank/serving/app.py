@@ -19,13 +19,13 @@ from starlette.staticfiles import StaticFiles
 
 from densirank import __version__
 from densirank.errors import InputError
-from densirank.serving.computing import Compute
+from densirank.serving.auth import ApiKeys, Guarded
+from densirank.serving.batching import Compute
 from densirank.serving.config import ServeConfig
-from densirank.serving.guarding import ApiKeys, Guarded
-from densirank.serving.live import LiveModel
+from densirank.serving.errors import Problem, told
 from densirank.serving.metrics import Metrics
-from densirank.serving.observing import Observed
-from densirank.serving.problems import Problem, told
+from densirank.serving.middleware import Observed
+from densirank.serving.reload import LiveModel
 from densirank.serving.routes import Service, operations, v1
 
 PAGE = Path(__file__).parent / "page"

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from densirank.data.interactions import Interactions
 from densirank.data.vocabulary import Vocabulary
-from densirank.indexing.storing import describe_index
 from densirank.ranker import Ranker, load
-from densirank.serving.problems import unknown
+from densirank.serving.errors import unknown
 from densirank.serving.titles import Titles, read_titles
 from densirank.storage import MANIFEST
+from densirank.stored_index import describe_index
 
 Answer = dict[str, Any]
 Indices = NDArray[np.int64]

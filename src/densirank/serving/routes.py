@@ -13,13 +13,14 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import PlainTextResponse, Response
 
 from densirank.errors import DensirankError
-from densirank.serving import browsing, recommending, schema
-from densirank.serving.computing import Compute
+from densirank.serving import answers as recommending
+from densirank.serving import browsing, schema
+from densirank.serving.batching import Compute
 from densirank.serving.config import MAX_ID, MAX_LISTED, MAX_QUERY
 from densirank.serving.engine import Answer, Engine
-from densirank.serving.live import LiveModel
+from densirank.serving.errors import Problem
 from densirank.serving.metrics import Metrics
-from densirank.serving.problems import Problem
+from densirank.serving.reload import LiveModel
 
 P = ParamSpec("P")
 

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from densirank.csr import Rows
 from densirank.data.interactions import Interactions
+from densirank.linalg.csr import Rows
 from densirank.risks.positives import Positives
+from densirank.risks.weighting import PLAIN, Weighting
 from densirank.settings import Candidates
-from densirank.training.hard_candidates import HardCandidates
-from densirank.training.weighting import PLAIN, Weighting
+from densirank.training.candidates import HardCandidates
 
 MODEL_STREAM = 1 << 31
 """How far the seeds of models are from those of risks, which count up from theirs; a generator on

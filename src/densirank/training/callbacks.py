@@ -1,11 +1,15 @@
-"""What happens beside the loop: anyone who wants to know how training goes gets reports."""
+"""What surrounds the loop: reports for whoever wants to know how training goes, and Ctrl-C."""
 
 from __future__ import annotations
 
 import json
+import signal
+import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
 
 from torch import Tensor
 
@@ -46,3 +50,41 @@ class JsonLines:
     def __call__(self, report: Report) -> None:
         with self._path.open("a", encoding="utf-8") as log:
             log.write(json.dumps(asdict(report)) + "\n")
+
+
+class Interruption:
+    """While active, the first Ctrl-C is only noted; the second one raises as usual.
+
+    A step that is cut in half leaves vectors that no run would have produced. So the loop asks
+    ``requested`` after each step and stops there, with a state that can be saved and resumed.
+    One inside another passes on what it notes: both have to stop.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._previous: Any = None
+
+    def __enter__(self) -> Interruption:
+        if threading.current_thread() is threading.main_thread():
+            self._previous = signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._restore()
+
+    def _note(self, signum: int, frame: FrameType | None) -> None:
+        self.requested = True
+        outer = getattr(self._previous, "__self__", None)
+        self._restore()
+        if isinstance(outer, Interruption):
+            outer._note(signum, frame)
+
+    def _restore(self) -> None:
+        if self._previous is not None:
+            signal.signal(signal.SIGINT, self._previous)
+            self._previous = None

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from densirank.atomic import written_atomically
 from densirank.errors import StorageError
+from densirank.files import written_atomically
 from densirank.training.callbacks import Report
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from densirank._version import __version__
-from densirank.atomic import written_atomically
 from densirank.errors import InputError, StorageError
+from densirank.files import written_atomically
 from densirank.storage import prepare_folder
 from densirank.tuning.trials import Study, Trial
 

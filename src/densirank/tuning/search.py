@@ -13,14 +13,13 @@ from typing import Any, Literal, cast
 from densirank.data.interactions import Interactions
 from densirank.data.reading import read
 from densirank.data.splitting import validation_split
+from densirank.device import resolve_hardware
 from densirank.errors import InputError, TrainingError
-from densirank.fitting import VALIDATION_K
-from densirank.hardware import resolve_hardware
+from densirank.fit import VALIDATION_K
 from densirank.methods import Method
 from densirank.ranker import Ranker
 from densirank.settings import SettingOverrides
-from densirank.training.callbacks import Callback
-from densirank.training.interruption import Interruption
+from densirank.training.callbacks import Callback, Interruption
 from densirank.tuning.dimensions import Setting, Space
 from densirank.tuning.grid import Propose, grid_walk
 from densirank.tuning.pruning import Behind, MedianRule

@@ -1,0 +1,1 @@
+"""Closed-form scores that need no training, and the one way to combine them with vectors."""

@@ -1,1 +1,0 @@
-"""An index beside a model: built, measured, and kept with it."""

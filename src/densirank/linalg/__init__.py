@@ -1,0 +1,1 @@
+"""Sparse rows and products of sparse matrices, in bounded memory."""

@@ -1,1 +1,0 @@
-"""After training: people, items and interactions that were not there when a model was fitted."""

@@ -123,10 +123,12 @@ def test_the_end_of_a_run_does_not_wait_for_a_silent_store() -> None:
         def check(self, keys: list[str]) -> bool:
             return threading.Event().wait()
 
-    started = time.monotonic()
-    with Alarm(0, RunStore(Silent(), limit=100.0)):
+    limit, started = LAST_WORD + 2, time.monotonic()
+    with Alarm(0, RunStore(Silent(), limit)) as alarm:
         time.sleep(2 * LOOK_EVERY)
     assert time.monotonic() - started < LAST_WORD + 1
+    alarm._listener.join(limit)  # what it raises when its answer is overdue fails this test
+    assert not alarm._listener.is_alive()
 
 
 def test_only_torchrun_is_taken_for_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -169,8 +169,8 @@ class Alarm:
                     self._say(self._first_word(word) if self._stopped else word)
 
     def _ring(self) -> None:
-        """Wake the watcher."""
-        with suppress(BlockingIOError):  # so many signals have woken it already
+        """Wake the watcher, unless many signals have woken it already or it has ended."""
+        with suppress(OSError):  # a listener may outlast the run, and find the socket closed
             self._rope.send(b"\0")
 
     @contextmanager

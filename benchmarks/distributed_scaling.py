@@ -33,6 +33,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import mean, median
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import torch
@@ -50,8 +51,8 @@ from densirank.distributed.group import World, joined
 from densirank.distributed.models import SPLIT
 from densirank.distributed.shares import Share
 from densirank.files import written_atomically
-from densirank.risks import risk_for
-from densirank.settings import Candidates, SettingOverrides
+from densirank.risks import RISKS
+from densirank.settings import Candidates
 from densirank.training.loop import train
 from measuring import environment, forget_peak, in_own_process, peak_mib
 from powerlaw import Size
@@ -75,7 +76,7 @@ class Task:
     batch_users: int
     steps: int
 
-    def settings(self) -> SettingOverrides:
+    def settings(self) -> dict[str, Any]:
         return {
             "candidates": self.candidates,
             "users_per_batch": self.batch_users,
@@ -135,7 +136,7 @@ def trained(world: World, task: Task, before_mib: float) -> Seen:
     batches = SplitBatchSampler(world, share, settings, seed=0)
     generator = torch.Generator().manual_seed(0)
     model = SPLIT[method.model](world, share, settings, generator, batches.size)
-    risk = part_of(risk_for(hardware, method.risk, settings), batches.size)
+    risk = part_of(RISKS[method.risk].on(hardware, settings), batches.size)
 
     def of_a_step(steps: int, look: Callable[[], tuple[float, ...]]) -> list[float]:
         """By how much what is looked at after every step grows in one, on the median."""

@@ -30,7 +30,7 @@ from densirank import Ranker, load
 from densirank.data.datasets import PUBLIC_SETS, load_public
 from densirank.data.vocabulary import Vocabulary
 from densirank.fit import Fitted
-from densirank.ranking.fold_in import ItemSide
+from densirank.models.base import ItemSide
 from densirank.ranking.index import KINDS
 from densirank.scores import VectorScorer
 from measuring import environment, forget_peak, in_own_process, peak_mib

@@ -22,11 +22,11 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from densirank import METHODS
 from densirank.data.datasets import PUBLIC_SETS, load_public
 from densirank.device import Hardware
 from densirank.models.lightgcn import LightGCN
-from densirank.risks import risk_for
-from densirank.settings import Settings
+from densirank.risks import RISKS
 from densirank.training.batches import BatchSampler
 from densirank.training.optim import optimiser_for
 from densirank.training.step import steps_on
@@ -75,7 +75,7 @@ class Step:
 
     def __init__(self, dataset: str, data_dir: Path | None, device: str) -> None:
         data = load_public(dataset, "train", data_dir)
-        self.settings = Settings(optimiser="adam")
+        self.settings = METHODS["wd-lgcn"].settings(optimiser="adam")
         self.hardware = Hardware(torch.device(device), half=device == "cuda")
         dim, layers = self.settings.dim, self.settings.layers
         generator = torch.Generator().manual_seed(0)
@@ -84,7 +84,7 @@ class Step:
             data, self.settings.users_per_batch, "batch", 0, self.hardware.device
         )
         self.optimiser = optimiser_for(self.model, self.settings, self.hardware)
-        self.risk = risk_for(self.hardware, "wd", self.settings)
+        self.risk = RISKS["wd"].on(self.hardware, self.settings)
         self.take = steps_on(
             self.hardware, self.model, self.risk, self.batches, self.optimiser, self.settings
         )

@@ -30,7 +30,7 @@ from typing import Any
 
 from densirank import Interactions, Ranker
 from densirank.data.datasets import PUBLIC_SETS, load_public
-from densirank.settings import parse_settings
+from densirank.methods import method_named
 from measuring import environment
 
 Grid = dict[str, tuple[float, ...]]
@@ -126,7 +126,9 @@ def main() -> None:
     options = parser.parse_args()
 
     train = load_public(options.dataset, "train", options.data_dir)
-    given = parse_settings(dict(pair.split("=", 1) for pair in options.set))
+    given = method_named(options.method).settings_type.parse(
+        dict(pair.split("=", 1) for pair in options.set)
+    )
     fixed = {
         "iterations": options.iterations,
         "patience": options.patience,

@@ -38,10 +38,10 @@ import powerlaw
 from densirank import METHODS, Interactions, Ranker
 from densirank.data.vocabulary import Vocabulary
 from densirank.device import Hardware
+from densirank.linalg.propagation import Propagation
 from densirank.models import MODELS
-from densirank.models.lightgcn import Propagation
-from densirank.risks import risk_for
-from densirank.settings import Candidates, SettingOverrides
+from densirank.risks import RISKS
+from densirank.settings import Candidates
 from densirank.training.batches import BatchSampler
 from densirank.training.optim import optimiser_for
 from densirank.training.step import steps_on
@@ -123,7 +123,7 @@ def build_graph(kept: Path) -> Stage:
 
 
 def fit_and_save(
-    method: str, kept: Path, model: Path, settings: SettingOverrides
+    method: str, kept: Path, model: Path, settings: dict[str, Any]
 ) -> tuple[Training, Stage]:
     """Fit with the ordinary Ranker, telling of every step, and save the model."""
     data = kept_log(kept)
@@ -158,9 +158,7 @@ def load_and_recommend(method: str, model: Path, n_users: int) -> tuple[Stage, S
     return load, recommend
 
 
-def large_case(
-    size: Size, folder: Path, settings: SettingOverrides, n_users: int
-) -> dict[str, Any]:
+def large_case(size: Size, folder: Path, settings: dict[str, Any], n_users: int) -> dict[str, Any]:
     """Every stage one after the other, each in a process of its own."""
     name = f"powerlaw-{size.users}-{size.items}-{size.interactions}"
     log, kept = folder / f"{name}.parquet", folder / f"{name}.npz"
@@ -264,13 +262,13 @@ class Growth:
     """Beyond the interactions, the graph, the vectors, their gradients and moments."""
 
 
-def take_steps(method: str, size: Size, given: SettingOverrides, repeats: int) -> Growth:
+def take_steps(method: str, size: Size, given: dict[str, Any], repeats: int) -> Growth:
     """Take a step apart, several times, in this process."""
     data, hardware = powerlaw.interactions(size), Hardware(torch.device("cpu"))
     chosen = METHODS[method]
     assert chosen.risk is not None
     settings = chosen.settings(**given)
-    model = MODELS[chosen.model](data, settings, torch.Generator().manual_seed(0))
+    model = MODELS[chosen.model].of(data, settings, torch.Generator().manual_seed(0))
     batches = BatchSampler(data, settings.users_per_batch, settings.candidates, 0, hardware.device)
     optimiser = optimiser_for(model, settings, hardware)
 
@@ -279,7 +277,7 @@ def take_steps(method: str, size: Size, given: SettingOverrides, repeats: int) -
     watch.watch("propagation", Propagation, "__call__")
     watch.watch("optimiser and clipping", optimiser, "step")
     watch.watch("optimiser and clipping", model, "clip_")
-    risk = watch.timed("risk", risk_for(hardware, chosen.risk, settings))
+    risk = watch.timed("risk", RISKS[chosen.risk].on(hardware, settings))
     take_step = steps_on(hardware, model, risk, batches, optimiser, settings)
     take_step(0)  # leaves gradients and moments: from here on they are there already
     watch.taken()
@@ -315,7 +313,7 @@ def growth(catalogues: Iterable[int], repeats: int, longest: float) -> list[dict
                     rows.append({**case, "left_out": f"it would take about {expected:.0f} s"})
                     continue
                 size = Size(GROWTH_USERS, items, GROWTH_USERS * GROWTH_ITEMS_A_USER)
-                settings: SettingOverrides = {"candidates": candidates}
+                settings: dict[str, Any] = {"candidates": candidates}
                 result = in_own_process(take_steps, method, size, settings, repeats)
                 print(f"{case}: {result.seconds:.2f} s a step", flush=True)
                 rows.append(asdict(result))
@@ -377,7 +375,7 @@ def main() -> None:
         console.print(growth_table(record["growth"]))
         write_record(given.json, record)
     if given.only != "growth":
-        settings: SettingOverrides = {"iterations": given.steps, "candidates": given.candidates}
+        settings: dict[str, Any] = {"iterations": given.steps, "candidates": given.candidates}
         with folder_or_temporary(given.folder) as folder:
             record["large"] = large_case(size, Path(folder), settings, given.recommend)
         console.print(large_table(size, record["large"]))

@@ -27,12 +27,14 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
+from densirank import METHODS
 from densirank.data.datasets import PUBLIC_SETS, load_public
 from densirank.data.interactions import Interactions
 from densirank.device import Hardware
-from densirank.models.lightgcn import LightGCN, Propagation
-from densirank.risks import Positives, Risk, density, risk_for
-from densirank.settings import Candidates, Optimiser, Settings
+from densirank.linalg.propagation import Propagation
+from densirank.models.lightgcn import LightGCN
+from densirank.risks import RISKS, Positives, Risk, density
+from densirank.settings import Candidates, Optimiser
 from densirank.training.batches import Batch, BatchSampler
 from densirank.training.optim import optimiser_for
 from densirank.training.step import step, steps_on
@@ -154,7 +156,7 @@ def measure(variant: Variant | None, case: Case) -> Measurement:
     data = load_public(case.dataset, "train", case.data_dir)
     if variant is None:
         return Measurement(min(floor(data, rows, case) for rows in FLOOR_ROWS), 0)
-    settings = Settings(
+    settings = METHODS["wd-lgcn"].settings(
         candidates=variant.candidates,
         users_per_batch=variant.users_per_batch,
         optimiser=variant.optimiser,
@@ -169,7 +171,7 @@ def measure(variant: Variant | None, case: Case) -> Measurement:
     optimiser.step()  # the optimiser's moments are part of what is there already
     before = peak_mib(case.device)
     ours = steps_on(
-        hardware, model, risk_for(hardware, variant.method, settings), batches, optimiser, settings
+        hardware, model, RISKS[variant.method].on(hardware, settings), batches, optimiser, settings
     )
     iteration = iter(range(1_000_000))
 
@@ -186,7 +188,7 @@ def measure(variant: Variant | None, case: Case) -> Measurement:
 
 def floor(data: Interactions, block_rows: int, case: Case) -> float:
     """Seconds of the products of a step and nothing else."""
-    settings = Settings()
+    settings = METHODS["wd-lgcn"].settings()
     propagation = Propagation(data, settings.layers)
     generator = torch.Generator().manual_seed(0)
     user_vectors = torch.randn(data.n_users, settings.dim, generator=generator)

@@ -77,7 +77,7 @@ def ablate(
         settings=settings,
         train_fingerprint=train.fingerprint,
         versions=versions(),
-        hardware=hardware(device, choice.method, settings["dim"]),
+        hardware=hardware(device, choice.method, ranker.settings_),
         without=piece,
         ndcgs=[float(one.per_user["ndcg"].mean()) for one in found],
         seconds=round((time.perf_counter() - started) / len(seeds), 3),

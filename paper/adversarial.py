@@ -24,10 +24,9 @@ from densirank.files import written_atomically
 from densirank.methods import method_named
 from densirank.models import MODELS, Model
 from densirank.models.adversaries import Adversaries
-from densirank.risks import risk_for
+from densirank.risks import RISKS
 from densirank.risks.adversarial import irwgan_risk
 from densirank.scores import VectorScorer
-from densirank.settings import Settings
 from densirank.training.batches import BatchSampler
 from densirank.training.callbacks import Snapshots
 from densirank.training.loop import train
@@ -168,10 +167,10 @@ class _Moment:
 def _model(method: str, world: Planted, seed: int) -> Model:
     chosen = method_named(method)
     generator = torch.Generator().manual_seed(seed)
-    return MODELS[chosen.model](world.train, _settings(method, 1), generator)
+    return MODELS[chosen.model].of(world.train, _settings(method, 1), generator)
 
 
-def _settings(method: str, iterations: int) -> Settings:
+def _settings(method: str, iterations: int) -> Any:
     return method_named(method).settings(
         dim=16,
         iterations=iterations,
@@ -199,7 +198,7 @@ def _trained(
     batches = BatchSampler(world.train, world.train.n_users, "all", seed, ON_CPU.device)
     train(
         model,
-        risk_for(ON_CPU, risk, settings),
+        RISKS[risk].on(ON_CPU, settings),
         batches,
         settings,
         ON_CPU,

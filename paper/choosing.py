@@ -10,13 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from statistics import mean
-from typing import Any, cast
+from typing import Any
 
 from densirank.data.interactions import Interactions
 from densirank.data.splitting import validation_split
 from densirank.errors import TrainingError
 from densirank.methods import method_named
-from densirank.settings import SettingOverrides
 from densirank.training.callbacks import Callback
 from densirank.tuning.search import Fits
 from paper.grids import Stage
@@ -43,7 +42,8 @@ def beginning(
 
     Every trial is fitted once for each share ``held_out`` of each user's last items.
     """
-    settings = method_named(method).settings(**given)
+    chosen = method_named(method)
+    settings = chosen.settings(**chosen.own(given))
     return kind(
         method=method,
         dataset=dataset,
@@ -51,7 +51,7 @@ def beginning(
         settings=settings.to_json(),
         train_fingerprint=train.fingerprint,
         versions=versions(),
-        hardware=hardware(device, method, settings.dim),
+        hardware=hardware(device, method, settings),
         held_out=list(held_out),
     )
 
@@ -73,7 +73,7 @@ def choose(
     fits = [
         Fits(
             method_named(begun.method),
-            cast(SettingOverrides, begun.settings),
+            begun.settings,
             *validation_split(train, share, "last"),
             begun.seed,
             device,
@@ -121,7 +121,7 @@ def _try(fits: Sequence[Fits], start: Mapping[str, Any], varied: dict[str, Any])
     """Fit without the held-out items and see how well they are found, on average over the fits."""
     settings = {**start, **varied}
     setting = dict(varied)
-    if settings["decay"] > 0:  # a rate that falls to zero makes sense at its end alone
+    if settings.get("decay", 0) > 0:  # a rate that falls to zero makes sense at its end alone
         setting["validate_every"] = settings["iterations"]
     tried = [fit(1, setting, ()) for fit in fits]
     seconds = round(sum(one.seconds for one in tried), 3)

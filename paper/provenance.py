@@ -11,9 +11,8 @@ import scipy
 import torch
 
 from densirank._version import __version__
-from densirank.device import resolve_hardware
 from densirank.methods import method_named
-from densirank.risks import HALF_PRECISION
+from densirank.settings import Settings
 
 
 def versions() -> dict[str, Any]:
@@ -27,10 +26,9 @@ def versions() -> dict[str, Any]:
     }
 
 
-def hardware(device: str, method: str, dim: int) -> dict[str, Any]:
+def hardware(device: str, method: str, settings: Settings) -> dict[str, Any]:
     """What it was computed on, and in which precision."""
-    has_kernels = method_named(method).risk in HALF_PRECISION
-    where = resolve_hardware(device, "auto", dim, has_kernels)
+    where = method_named(method).hardware(device, "auto", settings)
     return {
         "device": where.device.type,
         "gpu": torch.cuda.get_device_name() if where.device.type == "cuda" else None,

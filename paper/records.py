@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
@@ -20,6 +20,7 @@ from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 from densirank.data.datasets import PUBLIC_SETS
 from densirank.errors import StorageError
 from densirank.files import written_atomically
+from densirank.methods import METHODS
 
 FORMAT = 1
 K = 20
@@ -239,7 +240,9 @@ def _read(path: Path, kind: type[R]) -> R:
     record: R = _built(kind, content, path)
     if record.fault() is not None:
         raise StorageError(f"{path} is damaged: {record.fault()}")
-    return record
+    if record.method not in METHODS:
+        return record
+    return replace(record, settings=METHODS[record.method].own(record.settings))
 
 
 def _built(kind: type[Any], content: Any, path: Path) -> Any:

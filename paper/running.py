@@ -116,5 +116,5 @@ def _about(ranker: Ranker, choice: SearchRecord, settings: dict[str, Any]) -> di
         "settings": settings,
         "train_fingerprint": ranker.interactions_.fingerprint,
         "versions": versions(),
-        "hardware": hardware(ranker.device, choice.method, ranker.settings_.dim),
+        "hardware": hardware(ranker.device, choice.method, ranker.settings_),
     }

@@ -78,12 +78,12 @@ def newcomers(world: Planted) -> Interactions:
 def fitted(there: Interactions) -> Callable[..., Ranker]:
     """A method, fitted once to all but the newcomers."""
 
-    from densirank import Ranker
+    from densirank import METHODS, Ranker
 
     @cache
     def fit(method: str, **settings: Any) -> Ranker:
         chosen: dict[str, Any] = {"dim": 8, "iterations": 60, "learning_rate": 0.05} | settings
-        return Ranker(method, device="cpu", **chosen).fit(there)
+        return Ranker(method, device="cpu", **METHODS[method].own(chosen)).fit(there)
 
     return fit
 

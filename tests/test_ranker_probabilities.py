@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from densirank import Ranker
+from densirank import METHODS, Ranker
 from densirank.data.synthetic import kl_divergence, planted
 from densirank.errors import InputError
 from densirank.evaluation.off_policy import inverse_propensity
@@ -71,7 +71,8 @@ def test_too_many_numbers_are_refused_and_entropy_still_answers(
 def test_calibration_brings_probabilities_closer_to_the_planted_truth(
     method: str, too_sure: bool
 ) -> None:
-    ranker = Ranker(method, device="cpu", dim=8, iterations=150).fit(WORLD.train)
+    settings = METHODS[method].own({"dim": 8, "iterations": 150})
+    ranker = Ranker(method, device="cpu", **settings).fit(WORLD.train)
     before = distance(ranker)
     tempered = distance(ranker.calibrate(WORLD.test))
     assert ranker.calibration_ is not None

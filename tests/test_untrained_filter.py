@@ -42,5 +42,5 @@ def test_popularity_with_a_filter_is_saved_folded_in_and_updated_like_any_model(
 
 @pytest.mark.parametrize("method", ["itemknn", "ease"])
 def test_a_filter_beside_a_filter_is_refused(data: Interactions, method: str) -> None:
-    with pytest.raises(InputError, match="filter_weight has no use"):
+    with pytest.raises(InputError, match=f"unknown setting 'filter_weight' of {method}"):
         Ranker(method, device="cpu", filter_weight=0.2).fit(data)

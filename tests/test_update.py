@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -38,15 +37,15 @@ def test_ids_of_another_kind_are_refused_by_name() -> None:
 
 
 def test_the_end_of_the_fits_schedule_is_run_again() -> None:
-    method = METHODS["wd-lgcn"]
-    settings = method.settings(iterations=100, learning_rate=0.2)
-    usual = update_settings(method, settings, None)
+    settings = METHODS["wd-lgcn"].settings(iterations=100, learning_rate=0.2)
+    usual = update_settings(settings, None)
     assert usual.iterations == 50
     assert usual.learning_rate == pytest.approx(0.1)
-    longer = update_settings(method, settings, 300)
+    longer = update_settings(settings, 300)
     assert longer.iterations == 300
     assert longer.learning_rate == pytest.approx(0.2)
-    assert update_settings(METHODS["als"], settings, None) == settings
+    made = METHODS["als"].settings()
+    assert update_settings(made, None) == made
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -108,7 +107,8 @@ def test_known_rows_start_where_they_were_and_new_ones_where_they_belong(
     for name, value in vars(ranker).items():
         if name.endswith("_"):
             setattr(ranker_at_rest, name, value)
-    ranker_at_rest.settings_ = replace(ranker.settings_, learning_rate=1e-12)
+    settings = METHODS["wd-mf"].settings(**(ranker.settings_.to_json() | {"learning_rate": 1e-12}))
+    ranker_at_rest.settings_ = settings
     updated = ranker_at_rest.update(pairs, iterations=1)
     data, (users, items) = updated.interactions_, _vectors(updated)
     old_users, old_items = _vectors(ranker)

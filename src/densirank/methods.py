@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
+from densirank.dimensions import Choices, Range, Space
 from densirank.errors import InputError
-from densirank.settings import RATES, Optimiser, Settings, check_keys
+from densirank.settings import RATES, Settings
 
-OPTIMISERS: Mapping[str, Optimiser] = {"lightgcn": "whitened"}
-"""Which optimiser a model starts with where it is not Adam. Free vectors that move in all
-directions at the same pace learn a small data set by heart, where Adam finds what is shared first;
-a graph shares anyway."""
+if TYPE_CHECKING:
+    from densirank.device import Hardware
+    from densirank.models import Model
+    from densirank.risks import RiskSpec
 
 
 @dataclass(frozen=True)
@@ -19,6 +23,7 @@ class Method:
     """How f_u(i) is made (model), what is minimised (risk), and n̄ of the norm clipping.
 
     A method without a risk has a closed form (or a library that finds it): it is made, not trained.
+    Model and risk are names, so that methods can be listed without loading torch.
     """
 
     name: str
@@ -28,22 +33,90 @@ class Method:
     summary: str
     defaults: Mapping[str, object] = field(default_factory=dict)  # where they are not the usual
     timed: Mapping[str, object] = field(default_factory=dict)  # on top, where an order is known
+    searched: Space = field(default_factory=dict)  # besides what its parts search
+    searched_timed: Space = field(default_factory=dict)  # on top, where an order is known
 
-    def settings(self, **overrides: object) -> Settings:
-        """The method's defaults with the caller's choices on top."""
-        check_keys(set(overrides))
-        given = dict(self.defaults) | overrides
-        optimiser = given.get("optimiser", OPTIMISERS.get(self.model, "adam"))
-        usual = {
-            "max_norm": self.max_norm,
-            "optimiser": optimiser,
-            "learning_rate": RATES.get(str(optimiser), 1.0),
-        }
-        return Settings(**(usual | given))  # type: ignore[arg-type]
+    @property
+    def model_type(self) -> type[Model]:
+        """The class of its model."""
+        from densirank.models import MODELS
 
-    def settings_for(self, ordered: bool, **overrides: object) -> Settings:
+        if self.model not in MODELS:
+            known = ", ".join(MODELS)
+            raise InputError(f"there is no model {self.model!r}; the models are {known}")
+        return MODELS[self.model]
+
+    @property
+    def risk_spec(self) -> RiskSpec | None:
+        """Its risk, if it is trained."""
+        from densirank.risks import RISKS
+
+        if self.risk is None:
+            return None
+        if self.risk not in RISKS:
+            raise InputError(f"there is no risk {self.risk!r}; the risks are {', '.join(RISKS)}")
+        return RISKS[self.risk]
+
+    def hardware(self, device: str, precision: str, settings: Settings) -> Hardware:
+        """Where a fit with these settings runs, or a sentence for a place that is not there."""
+        from densirank.device import resolve_hardware
+
+        risk = self.risk_spec
+        if risk is None or risk.on_tensor_cores is None:
+            return resolve_hardware(device, precision, 0, has_kernels=False)
+        return resolve_hardware(device, precision, settings.dim)
+
+    @property
+    def settings_type(self) -> type[Settings]:
+        """The settings of its parts, and no others."""
+        return _settings_of(self.model_type, self.risk_spec)  # type: ignore[arg-type]
+
+    def settings(self, **overrides: object) -> Any:
+        """The method's defaults with the caller's choices on top, of its ``settings_type``."""
+        kind = self.settings_type
+        kind.check_keys(overrides, self.name)
+        given = {**self.defaults, **overrides}
+        if self.risk is not None:
+            optimiser = given.get("optimiser", self.model_type.optimiser)
+            usual = {
+                "max_norm": self.max_norm,
+                "optimiser": optimiser,
+                "learning_rate": RATES.get(str(optimiser), 1.0),
+            }
+            given = usual | given
+        return kind(**given)
+
+    def settings_for(self, ordered: bool, **overrides: object) -> Any:
         """The same for data of which an order is known, or is not."""
         return self.settings(**{**(self.timed if ordered else {}), **overrides})
+
+    def own(self, stored: Mapping[str, Any]) -> dict[str, Any]:
+        """What a stored record says of this method's settings.
+
+        Records of version 0.1.0 have every setting of every method; those of others had no effect.
+        """
+        known = self.settings_type.rules()
+        others = {key for method in METHODS.values() for key in method.settings_type.rules()}
+        return {key: stored[key] for key in stored if key in known or key not in others}
+
+
+@cache
+def _settings_of(model: type[Model], risk: RiskSpec | None) -> type[Settings]:
+    """A class with the settings of a model, of a risk, and of filters where they can be added."""
+    from densirank.filters.combine import FilterSettings
+
+    parts: list[type[Settings]] = [model.settings]
+    if risk is not None:
+        parts.append(risk.settings)
+    if model.takes_filters:
+        parts.append(FilterSettings)
+    bases = dict.fromkeys(
+        part
+        for part in parts
+        if not any(issubclass(other, part) and other is not part for other in parts)
+    )
+    doc = {"__doc__": f"The settings of {model.name} and of what it is trained by."}
+    return dataclass(frozen=True)(type("MethodSettings", tuple(bases), doc))
 
 
 UNIFORM: Mapping[str, object] = {
@@ -88,7 +161,24 @@ TIMED: Mapping[str, object] = {
 }
 """What an order of time adds: recent items count more, and those near in time belong together."""
 
-METHODS: Mapping[str, Method] = {
+SEARCHED: Space = {
+    "base_exponent": Range(0.0, 0.5, points=(0.0, 0.25, 0.5)),
+    "user_exponent": Range(0.0, 1.25, points=(0.0, 0.5, 0.75, 1.0)),
+    "filter_weight": Range(0.02, 2.0, log=True, points=(0.05, 0.1, 0.2, 0.4)),
+}
+"""What the general form searches besides the paper's grid."""
+SEARCHED_BLIND: Space = {
+    **SEARCHED,
+    "filter_kind": Choices(("mild", "graph", "ridge")),
+    "low_pass_weight": Range(0.0, 0.2, points=(0.0, 0.05, 0.1)),
+}
+SEARCHED_TIMED: Space = {
+    "recency": Range(0.0, 5.0, points=(0.0, 1.0, 2.0, 3.0)),
+    "filter_recency": Range(0.0, 20.0, points=(0.0, 2.0, 5.0, 10.0)),
+    "filter_span": Choices((0, 4, 8, 16)),
+}
+
+METHODS: dict[str, Method] = {
     method.name: method
     for method in (
         Method("wd-lgcn", "lightgcn", "wd", 4.5, "LightGCN, WD risk, norm clipping"),
@@ -105,6 +195,8 @@ METHODS: Mapping[str, Method] = {
             "wd-lgcn with base density, user weights and item filter; recent items count more",
             GENERAL,
             TIMED,
+            SEARCHED,
+            SEARCHED_TIMED,
         ),
         Method(
             "densirank-blind",
@@ -113,6 +205,7 @@ METHODS: Mapping[str, Method] = {
             4.5,
             "the same, blind to the order of time, with a low-pass filter too",
             BLIND,
+            searched=SEARCHED_BLIND,
         ),
         Method(
             "densirank-blind-pde",
@@ -121,6 +214,7 @@ METHODS: Mapping[str, Method] = {
             4.5,
             "the same with the PDE risk",
             BLIND,
+            searched=SEARCHED_BLIND,
         ),
         Method("wd-lgcn-unclipped", "lightgcn", "wd", None, "LightGCN, WD risk"),
         Method("pde-lgcn-unclipped", "lightgcn", "pde", None, "LightGCN, PDE risk"),
@@ -259,5 +353,45 @@ METHODS: Mapping[str, Method] = {
 def method_named(name: str) -> Method:
     """The method of that name, or a sentence that lists the names there are."""
     if name not in METHODS:
-        raise InputError(f"there is no method {name!r}; the methods are {', '.join(METHODS)}")
+        likely = get_close_matches(name, METHODS, 1)
+        meant = f"did you mean {likely[0]}? " if likely else ""
+        raise InputError(
+            f"there is no method {name!r}; {meant}the methods are {', '.join(METHODS)}"
+        )
     return METHODS[name]
+
+
+def register_method(method: Method, model: type[Model] | None = None) -> Method:
+    """Make a method known by its name, and the class of its model where that is new.
+
+    From then on it can be fitted, tuned, compared, saved and loaded like all others, in this
+    process; :mod:`densirank.testing` checks that it keeps what methods promise.
+
+    Parameters
+    ----------
+    method
+        A model × a risk × a constraint: the names of a model and of a risk, n̄ or None.
+    model
+        A subclass of :class:`densirank.models.Model` under the name the method calls it by.
+
+    Raises
+    ------
+    InputError
+        A name that is taken, or a model or risk that does not exist.
+    """
+    from densirank.models import MODELS
+
+    if method.name in METHODS:
+        raise InputError(f"there is a method {method.name!r} already; choose another name")
+    if model is not None:
+        if MODELS.get(model.name, model) is not model:
+            raise InputError(f"there is a model {model.name!r} already; choose another name")
+        MODELS[model.name] = model
+    try:
+        method.settings()  # model, risk and defaults exist and agree
+    except (InputError, TypeError):
+        if model is not None:
+            del MODELS[model.name]
+        raise
+    METHODS[method.name] = method
+    return method

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from copy import copy
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from densirank.data.interactions import Interactions
 from densirank.data.reading import as_interactions
 from densirank.data.splitting import validation_split
 from densirank.data.vocabulary import Ids, Vocabulary, listed
-from densirank.device import Hardware, resolve_device, resolve_hardware
+from densirank.device import resolve_device
 from densirank.errors import InputError, NotFittedError
 from densirank.evaluation import calibration, reliability
 from densirank.evaluation.held_out import HeldOut
@@ -26,19 +26,19 @@ from densirank.evaluation.metrics import Evaluation
 from densirank.fit import Engine, FitTask, Fitted, fit_scorer
 from densirank.linalg.csr import RowsOnDemand
 from densirank.methods import Method, method_named
+from densirank.models.base import ItemSide, Trained
 from densirank.ranking.approximate import Index
 from densirank.ranking.blocks import Barring, score_blocks
 from densirank.ranking.calibration import CalibratedScorer, Calibration
 from densirank.ranking.density import Density, check_size, density_blocks
 from densirank.ranking.explain import contributions
-from densirank.ranking.fold_in import Histories, ItemSide, Trained, fold_in, without_users
+from densirank.ranking.fold_in import Histories, fold_in, without_users
 from densirank.ranking.index import MeasuredIndex, build_index
 from densirank.ranking.lists import Choice, Kind, People, unknown_users
 from densirank.ranking.sampling import slate_log_propensities
 from densirank.ranking.topk import top_k
-from densirank.risks import HALF_PRECISION
 from densirank.scores import VectorScorer
-from densirank.settings import KEYS, SettingOverrides, Settings
+from densirank.settings import Settings
 from densirank.storage import StoredModel, load_model, save_model
 from densirank.stored_index import load_index, save_index
 from densirank.training.callbacks import Callback, Snapshots
@@ -79,7 +79,7 @@ class Ranker:
         seed: int = 0,
         device: str = "auto",
         precision: str = "auto",
-        **settings: Unpack[SettingOverrides],
+        **settings: Any,
     ) -> None:
         if method is None:
             raise InputError(
@@ -182,10 +182,6 @@ class Ranker:
         self.parameters_, self.training_ = fitted.parameters, fitted.training
         self.calibration_ = None
         return self
-
-    def _hardware(self, settings: Settings) -> Hardware:
-        has_kernels = self.spec.risk in HALF_PRECISION
-        return resolve_hardware(self.device, self.precision, settings.dim, has_kernels=has_kernels)
 
     # --- lists -------------------------------------------------------------------------------
 
@@ -474,8 +470,8 @@ class Ranker:
         again.
         """
         data = merged(self.interactions_, as_interactions(interactions))
-        settings = update_settings(self.spec, self.settings_, iterations)
-        hardware = self._hardware(settings)
+        settings = update_settings(self.settings_, iterations)
+        hardware = self.spec.hardware(self.device, self.precision, settings)
         task = FitTask(self.spec, settings, self.seed, hardware, data, callbacks=callbacks)
         fitted = fit_scorer(task, continued(self.trained, self.interactions_, data))
         return copy(self)._keep(data, fitted, self.settings_)
@@ -497,7 +493,16 @@ class Ranker:
     @property
     def trained(self) -> Trained:
         """What folding in and explaining go by."""
-        return Trained(self.spec, self.settings_, self.scorer_, self.items_, self.parameters_)
+        method = self.spec
+        return Trained(
+            method.name,
+            method.model_type,
+            method.risk_spec,
+            self.settings_,
+            self.scorer_,
+            self.items_,
+            self.parameters_,
+        )
 
     # --- an index of the items, for catalogues too large to score whole ------------------------
 
@@ -647,7 +652,7 @@ def fit_ranker(
         ranker.spec,
         settings,
         ranker.seed,
-        ranker._hardware(settings),
+        ranker.spec.hardware(ranker.device, ranker.precision, settings),
         train_part,
         held_out,
         callbacks,
@@ -661,8 +666,8 @@ def fit_ranker(
 def load(folder: str | PathLike[str], device: str = "auto") -> Ranker:
     """A fitted ranker from the folder it was saved to."""
     stored = load_model(Path(folder), resolve_device(device))
-    usual, own = method_named(stored.method).settings(), stored.settings
-    given = {key: getattr(own, key) for key in KEYS if getattr(own, key) != getattr(usual, key)}
+    usual = method_named(stored.method).settings().to_json()
+    given = {key: value for key, value in stored.settings.to_json().items() if value != usual[key]}
     ranker = Ranker(stored.method, seed=stored.seed, device=device, **given)
     fitted = Fitted(stored.scorer, stored.items, stored.parameters, stored.training)
     ranker._keep(stored.interactions, fitted, stored.settings)

@@ -26,8 +26,9 @@ from densirank.files import written_atomically
 from densirank.filters.item_filter import FilterPart, FilterPartOnGPU, ItemFilter
 from densirank.linalg.csr import PartSource, Rows, SparsePart
 from densirank.linalg.sparse import narrow
+from densirank.methods import method_named
+from densirank.models.base import ItemSide
 from densirank.ranking.calibration import Calibration
-from densirank.ranking.fold_in import ItemSide
 from densirank.scores import VectorScorer
 from densirank.settings import Settings
 
@@ -124,6 +125,7 @@ def load_model(folder: Path, device: torch.device) -> StoredModel:
     """Read a model back, or say in a sentence why the folder cannot be used."""
     manifest = _read_manifest(folder)
     try:
+        method = method_named(str(manifest["method"]))
         paths = {
             role: checked_file(folder, manifest["files"][role])
             for role in ("vectors", "users", "items")
@@ -141,8 +143,8 @@ def load_model(folder: Path, device: torch.device) -> StoredModel:
         scorer = _scorer(tensors, items, device)
         kept_as = dict(manifest.get("parameters", {}))  # older models have none
         return StoredModel(
-            method=str(manifest["method"]),
-            settings=Settings(**manifest["settings"]),
+            method=method.name,
+            settings=method.settings(**method.own(manifest["settings"])),
             seed=int(manifest["seed"]),
             interactions=interactions,
             scorer=scorer,

@@ -17,10 +17,9 @@ from torch import Tensor
 
 from densirank.data.interactions import Interactions
 from densirank.errors import InputError
-from densirank.methods import Method
-from densirank.models import Model
-from densirank.ranking.fold_in import USER_VECTORS, Histories, Trained, new_users
-from densirank.settings import Settings
+from densirank.models.base import Model, Trained
+from densirank.ranking.fold_in import Histories, new_users
+from densirank.settings import Settings, TrainingSettings
 
 SHARE_OF_ITERATIONS = 0.5
 """Of those of a fit: what an update takes where nothing is said. On held-out items of Gowalla it is
@@ -46,9 +45,9 @@ def merged(old: Interactions, new: Interactions) -> Interactions:
     )
 
 
-def update_settings(method: Method, settings: Settings, iterations: int | None) -> Settings:
+def update_settings(settings: Settings, iterations: int | None) -> Settings:
     """The settings of a fit, for the steps of an update; what is made is made as it was."""
-    if method.risk is None:
+    if not isinstance(settings, TrainingSettings):
         return settings
     if iterations is None:
         iterations = max(1, round(SHARE_OF_ITERATIONS * settings.iterations))
@@ -97,7 +96,7 @@ def _place_new_users(
     is_new = old.user_ids.indices(data.user_ids.ids) < 0
     theirs = data.select(is_new[data.users])
     known = old.item_ids.indices(data.item_ids.ids)[theirs.items] >= 0
-    if trained.method.model not in USER_VECTORS or not known.any():
+    if not trained.model.folds_in or not known.any():
         return
     histories = Histories.of(theirs, old.item_ids).known
     rows = data.user_ids.indices(histories.user_ids.ids)

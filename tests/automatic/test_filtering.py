@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from densirank.automatic.filtering import NOTHING, WEIGHTS, FilterChoice, Filter
 from densirank.automatic.judging import Judge, popularity_scorer
 from densirank.data.splitting import validation_split
 from densirank.data.synthetic import planted
-from densirank.settings import FilterKind, SettingOverrides
+from densirank.filters.similarity import FilterKind
 
 CPU = torch.device("cpu")
 
@@ -30,7 +31,7 @@ def test_what_is_chosen_beside_vectors_is_what_a_fit_with_it_has(
 ) -> None:
     train, held_out = validation_split(log)
     choice = FilterChoice(Judge.of(train, held_out, CPU, math.inf), CPU)
-    size: SettingOverrides = {"dim": 8, "iterations": 20} if method == "densirank" else {}
+    size: dict[str, Any] = {"dim": 8, "iterations": 20} if method == "densirank" else {}
     plain = Ranker(method, device="cpu", **(size | NOTHING.settings)).fit(train)
     start = FilterUse(0.3, 2.0, 8)
     how, ndcg = choice.beside(plain.scorer_, start, _always)
@@ -88,7 +89,7 @@ def test_with_an_order_a_ridge_is_not_built(log: Interactions) -> None:
 def test_a_large_weight_leaves_the_order_to_the_filter(log: Interactions) -> None:
     """FilterUse two different vectors, what the filter knows is in the same order."""
     alone = FilterUse(WEIGHTS[-1]).settings
-    trained: SettingOverrides = {"dim": 8, "iterations": 5}
+    trained: dict[str, Any] = {"dim": 8, "iterations": 5}
     rankers = (
         Ranker("popularity", device="cpu", **alone),
         Ranker("densirank", device="cpu", **(trained | alone)),

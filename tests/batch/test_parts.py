@@ -156,7 +156,7 @@ from densirank import Interactions, Ranker
 from densirank.batch.parts import Batch
 from densirank.data.vocabulary import Vocabulary
 from densirank.fit import Fitted
-from densirank.ranking.fold_in import ItemSide
+from densirank.models.base import ItemSide
 from densirank.scores import VectorScorer
 
 torch.set_num_threads(1)

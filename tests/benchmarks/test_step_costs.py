@@ -14,7 +14,7 @@ from counting import StepCounter
 from densirank import METHODS
 from densirank.device import Hardware
 from densirank.models import MODELS
-from densirank.risks import risk_for
+from densirank.risks import RISKS
 from densirank.settings import Candidates, Optimiser
 from densirank.training.batches import BatchSampler
 from densirank.training.optim import optimiser_for
@@ -41,10 +41,10 @@ def counted_step(
     settings = chosen.settings(
         candidates=candidates, dim=dim, users_per_batch=50, optimiser=optimiser
     )
-    model = MODELS[chosen.model](data, settings, torch.Generator().manual_seed(0))
+    model = MODELS[chosen.model].of(data, settings, torch.Generator().manual_seed(0))
     batches = BatchSampler(data, settings.users_per_batch, candidates, 0, hardware.device)
     descent = optimiser_for(model, settings, hardware)
-    risk = risk_for(hardware, chosen.risk, settings)
+    risk = RISKS[chosen.risk].on(hardware, settings)
     step(model, risk, batches(0), descent, settings)
     descent.zero_grad()
     batch = batches(1)

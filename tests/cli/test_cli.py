@@ -294,7 +294,7 @@ def test_bad_training_files_are_refused_and_nothing_is_written(
         (["fit", "{t}", "--out", "{d}", "--valid", "1.5"], "between 0 and 1"),
         (["fit", "{t}", "--out", "{d}", "--valid", "nowhere.txt"], "nowhere.txt"),
         (["fit", "{t}", "--out", "{d}", "--config", "none.toml"], "none.toml cannot be read"),
-        (["fit", "{t}", "--out", "{d}", "--set", "optimiser=magic"], "adam or whitened"),
+        (["fit", "{t}", "--out", "{d}", "--set", "optimiser=magic"], "one of adam, whitened"),
         (["fit", "{t}", "--out", "{d}", "--set", "filter_kind=magic"], "mild, graph, ridge"),
         (["fit", "{t}", "--out", "{t}"], "is a file"),
         (["fit", "nowhere.txt", "--out", "{d}"], "nowhere.txt"),

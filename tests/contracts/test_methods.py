@@ -37,7 +37,8 @@ def _fit(method: str, seed: int = 0) -> Ranker:
     The learning rate is low, since WD without norm clipping is unstable, as the paper says.
     """
     settings: dict[str, Any] = {"dim": 8, "iterations": 60, "learning_rate": 0.03}
-    ranker = Ranker(method, seed=seed, device="cpu", **(settings | OWN_SETTINGS.get(method, {})))
+    own = METHODS[method].own(settings | OWN_SETTINGS.get(method, {}))
+    ranker = Ranker(method, seed=seed, device="cpu", **own)
     pairs = [pair for pair in CHECKERBOARD if pair not in HELD_OUT.items()]
     return ranker.fit(Interactions.from_pairs(*zip(*pairs, strict=True)))
 

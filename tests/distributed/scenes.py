@@ -41,7 +41,7 @@ from two_hosts import play_all
 import densirank.cli.app  # noqa: F401  (so is this)
 from densirank import Interactions, Ranker
 from densirank.data.synthetic import planted
-from densirank.distributed import agent, checkpoint, fitting
+from densirank.distributed import agent, checkpoint
 from densirank.distributed.engine import engine_of
 from densirank.distributed.failures import Alarm
 from densirank.distributed.group import World, joined
@@ -51,6 +51,7 @@ from densirank.distributed.store import RunStore
 from densirank.errors import TrainingError
 from densirank.partition.reading import Partition
 from densirank.ranker import fit_ranker
+from densirank.risks import RiskSpec
 from densirank.training.callbacks import Report
 
 DATA = planted(150, 90, items_per_user=10, test_items_per_user=3, seed=5).train
@@ -291,7 +292,7 @@ def _out_of_memory(world: World) -> None:
 
     if world.rank != 2:
         _fit(world)
-    with mock.patch.object(fitting, "risk_for", return_value=risk):
+    with mock.patch.object(RiskSpec, "on", return_value=risk):
         _fit(world)
 
 

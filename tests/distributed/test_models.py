@@ -10,7 +10,9 @@ from densirank.distributed.group import World
 from densirank.distributed.models import SPLIT, drawn_rows
 from densirank.distributed.shares import Share
 from densirank.models import MODELS
-from densirank.settings import Settings
+from densirank.models.lightgcn import LightGCNSettings
+from densirank.risks.weighting import DensitySettings
+from densirank.settings import Candidates
 from densirank.training.batches import BatchSampler
 
 DATA = planted(50, 30, items_per_user=6, test_items_per_user=1, seed=2).train
@@ -35,10 +37,10 @@ def test_processes_start_with_the_rows_that_one_would_draw(
 @pytest.mark.parametrize("name", SPLIT)
 def test_a_split_among_one_process_is_the_whole_model(name: str) -> None:
     """Vectors, final vectors, messages and penalty are those of the model that is not split."""
-    settings, world = Settings(dim=4, layers=2, inference_layers=3), World.alone()
+    settings, world = LightGCNSettings(dim=4, layers=2, inference_layers=3), World.alone()
     share = Share.of(world, DATA)
     split = SPLIT[name](world, share, settings, torch.Generator().manual_seed(1), 20)
-    whole = MODELS[name](DATA, settings, torch.Generator().manual_seed(1))
+    whole = MODELS[name].of(DATA, settings, torch.Generator().manual_seed(1))
     for mine, theirs in (
         *zip(split.vectors(), whole.vectors(), strict=True),
         *zip(split.final_vectors(), whole.final_vectors(), strict=True),
@@ -54,9 +56,9 @@ def test_a_split_among_one_process_is_the_whole_model(name: str) -> None:
 
 
 @pytest.mark.parametrize("candidates", ["all", 10])
-def test_the_processes_parts_of_a_batch_are_the_batch(candidates: object) -> None:
+def test_the_processes_parts_of_a_batch_are_the_batch(candidates: Candidates) -> None:
     """Every user of it comes once, at the owner, with the same positives and candidates."""
-    settings = Settings(users_per_batch=20, candidates=candidates, user_exponent=1.0)  # type: ignore[arg-type]
+    settings = DensitySettings(users_per_batch=20, candidates=candidates, user_exponent=1.0)
     alone = SplitBatchSampler(World.alone(), Share.of(World.alone(), DATA), settings, 3)
     found = {}
     for rank in range(4):

@@ -20,7 +20,7 @@ from densirank.distributed.evaluating import evaluate_together
 from densirank.distributed.group import World
 from densirank.errors import InputError
 from densirank.fit import Fitted
-from densirank.ranking.fold_in import ItemSide
+from densirank.models.base import ItemSide
 from densirank.scores import VectorScorer
 from densirank.storage import model_fingerprint
 

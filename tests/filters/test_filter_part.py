@@ -130,7 +130,7 @@ def test_a_table_of_it_keeps_each_users_highest_entries(monkeypatch: pytest.Monk
     data = Interactions.from_pairs(pairs[:, 0], pairs[:, 1])
     items = torch.rand(data.n_items, 1, generator=torch.Generator().manual_seed(0))
     vectors = torch.ones(data.n_users, 1), items
-    scorer = VectorScorer(*vectors, ItemFilter.of(data, CPU).beside(*vectors, weight=3.0))
+    scorer = VectorScorer(*vectors, ItemFilter.of(data, CPU).added_to(*vectors, weight=3.0))
     everything = (scorer.scores(torch.arange(data.n_users)) - vectors[0] @ vectors[1].T).numpy()
     monkeypatch.setattr(scores_module, "KEPT", 5)
     monkeypatch.setattr(scores_module, "USERS_AT_ONCE", 7)

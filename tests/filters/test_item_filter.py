@@ -19,9 +19,9 @@ from densirank.data.synthetic import planted
 from densirank.errors import InputError
 from densirank.filters import similarity as nearness
 from densirank.filters.item_filter import FilterPart, ItemFilter
+from densirank.filters.similarity import FILTER_KINDS, FilterKind
 from densirank.linalg import sparse as sparse_products
 from densirank.scores import VectorScorer
-from densirank.settings import FILTER_KINDS, FilterKind
 
 CPU = torch.device("cpu")
 
@@ -108,7 +108,7 @@ def test_beside_vectors_both_count_in_standard_deviations() -> None:
     made = ItemFilter.of(densirank.read(sparse.csr_array(owned)), CPU)
     generator = torch.Generator().manual_seed(0)
     users, items = (torch.randn(n, 3, generator=generator) for n in owned.shape)
-    scorer = VectorScorer(users, items, made.beside(users, items, weight=0.7))
+    scorer = VectorScorer(users, items, made.added_to(users, items, weight=0.7))
     dots = (users @ items.T).numpy()
     expected = dots + 0.7 * dots.std(axis=1, keepdims=True) * np.where(owned, 0, _dense(owned))
     actual = scorer.scores(torch.arange(len(users))).numpy()

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from densirank.device import Hardware
-from densirank.models.adversaries import Adversaries
+from densirank.models.adversaries import Adversaries, RankingCritic, RankingGenerator
 from densirank.models.enmf import ENMF
 from densirank.models.mf import MatrixFactorisation
 
@@ -14,7 +14,7 @@ USERS, ITEMS = torch.tensor([4, 0]), torch.tensor([8, 1, 3])
 def _players(generator_ranks: bool = False) -> Adversaries:
     chance = torch.Generator().manual_seed(0)
     critic, generator = (MatrixFactorisation(6, 9, 4, chance) for _ in range(2))
-    return Adversaries(critic, generator, generator_ranks)
+    return (RankingGenerator if generator_ranks else RankingCritic)(critic, generator)
 
 
 @pytest.mark.parametrize("generator_ranks", [False, True])
@@ -43,7 +43,7 @@ def test_a_batch_has_the_critics_vectors_first_whoever_ranks(generator_ranks: bo
 
 def test_the_seed_of_a_batch_reaches_both_players() -> None:
     chance = torch.Generator().manual_seed(0)
-    model = Adversaries(ENMF(6, 9, 40, 0.5, chance), ENMF(6, 9, 40, 0.5, chance), False)
+    model = RankingCritic(ENMF(6, 9, 40, 0.5, chance), ENMF(6, 9, 40, 0.5, chance))
     first, again, other = (model.batch_vectors(USERS, ITEMS, seed)[0] for seed in (1, 1, 2))
     assert torch.equal(first, again)
     for one, another in zip(first.chunk(2, dim=1), other.chunk(2, dim=1), strict=True):

@@ -10,10 +10,11 @@ from scipy import sparse
 from torch import Tensor
 
 import densirank
+from densirank.linalg import propagation
+from densirank.linalg.propagation import Propagation
 from densirank.models import MODELS, lightgcn
-from densirank.models.lightgcn import LightGCN, Propagation
+from densirank.models.lightgcn import LightGCN
 from densirank.models.mf import MatrixFactorisation
-from densirank.settings import Settings
 
 
 @st.composite
@@ -150,7 +151,7 @@ def test_the_graph_is_the_same_however_many_rows_are_scaled_at_a_time(
 ) -> None:
     owned = np.random.default_rng(0).random((7, 9)) < 0.4
     whole = _propagation(owned, 1)
-    monkeypatch.setattr(lightgcn, "_ROWS", 2)
+    monkeypatch.setattr(propagation, "_ROWS", 2)
     parts = _propagation(owned, 1)
     for one, other in ((whole.to_users, parts.to_users), (whole.to_items, parts.to_items)):
         assert torch.equal(one.to_dense(), other.to_dense())
@@ -168,7 +169,7 @@ def test_without_layers_it_is_matrix_factorisation() -> None:
 def test_vectors_come_from_the_graph_in_single_precision_too(name: str, loops: bool) -> None:
     owned = np.array([[True, True, False], [False, True, False]])
     data = densirank.read(sparse.csr_array(owned))
-    model = MODELS[name](data, Settings(dim=4, layers=3), torch.Generator())
+    model = MODELS[name].of(data, lightgcn.LightGCNSettings(dim=4, layers=3), torch.Generator())
     first_layer = torch.cat(list(model.parameters())).detach()
     expected = _dense(owned, 3, loops).float() @ first_layer
     torch.testing.assert_close(torch.cat(model.vectors()).detach(), expected)

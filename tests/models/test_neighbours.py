@@ -17,7 +17,8 @@ from torch import Tensor
 import densirank
 from densirank.data.interactions import Interactions
 from densirank.device import Hardware
-from densirank.models.lightgcn import LightGCN, Propagation
+from densirank.linalg.propagation import Propagation
+from densirank.models.lightgcn import LightGCN
 from densirank.models.neighbours import CHUNK, NeighbourSums
 
 HALF = Hardware(torch.device("cuda" if torch.cuda.is_available() else "cpu"), half=True)

@@ -10,7 +10,7 @@ from scipy import sparse
 from torch import Tensor
 
 import densirank
-from densirank.models.lightgcn import Propagation
+from densirank.linalg.propagation import Propagation
 from densirank.models.ngcf import NGCF
 
 DIM = 3

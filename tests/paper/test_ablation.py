@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from densirank import Interactions, Ranker
+from densirank import METHODS, Interactions, Ranker
 from densirank.data.splitting import validation_split
-from densirank.settings import Settings
 from paper import working
 from paper.__main__ import app
 from paper.ablation import PIECES, WHOLE, ablate, pieces_of
@@ -40,7 +39,7 @@ def choice(train: Interactions) -> SearchRecord:
 def test_every_piece_is_made_of_settings_and_has_a_label() -> None:
     assert PIECES.keys() == LABELS.keys()
     for without in PIECES.values():
-        Settings(**without)
+        METHODS["densirank"].settings(**without)
 
 
 def test_only_what_is_there_can_be_taken_away(choice: SearchRecord) -> None:

@@ -13,8 +13,9 @@ from scipy.special import softmax
 
 import densirank
 from densirank.data.interactions import Interactions
+from densirank.linalg.propagation import Propagation
 from densirank.models.base import Factorisation
-from densirank.models.lightgcn import LightGCN, Propagation
+from densirank.models.lightgcn import LightGCN
 from densirank.models.mf import MatrixFactorisation
 
 Floats = NDArray[np.float64]

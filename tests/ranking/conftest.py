@@ -7,9 +7,9 @@ from scipy import sparse
 
 import densirank
 from densirank.filters.item_filter import ItemFilter
+from densirank.filters.similarity import FilterKind
 from densirank.linalg.csr import PartSource, Rows, SparsePart
 from densirank.scores import VectorScorer
-from densirank.settings import FilterKind
 
 N_USERS, N_ITEMS, DIM = 60, 4000, 8
 
@@ -63,4 +63,4 @@ def _by_a_filter(scorer: VectorScorer, kind: FilterKind) -> PartSource:
     had = random.random((N_USERS, N_ITEMS)) < 0.003
     had[0] = False
     made = ItemFilter.of(densirank.read(sparse.csr_array(had)), torch.device("cpu"), kind=kind)
-    return made.beside(scorer.user_vectors, scorer.item_vectors, weight=0.3)
+    return made.added_to(scorer.user_vectors, scorer.item_vectors, weight=0.3)

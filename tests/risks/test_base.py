@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 from torch import Tensor
 
-from densirank.risks import HALF_PRECISION, RISKS, Positives, Risk, density
+from densirank.risks import RISKS, Positives, Risk, density
 from densirank.risks import base as blocks
 from densirank.risks.adversarial import irgan_risk, irwgan_risk
 from densirank.risks.base import in_blocks
 from densirank.risks.pairwise import Sampler, pairwise_risk, popular, uniform
 from densirank.risks.ratio import ratio_risk
-from densirank.settings import Settings
 
 ITEM_SIZE = torch.float64.itemsize
 
@@ -155,7 +154,7 @@ def test_what_is_popular_is_so_in_the_batch_and_not_in_the_part(
     assert chisquare(times[:3], had / had.sum() * times.sum()).pvalue > 1e-3
 
 
-@pytest.mark.parametrize("name", [name for name in RISKS if name not in HALF_PRECISION])
+@pytest.mark.parametrize("name", [name for name, risk in RISKS.items() if not risk.is_density])
 def test_no_risk_makes_anything_of_the_size_users_times_candidates(
     random_batch: Callable[..., tuple[Tensor, Tensor, object, Positives]],
     largest_tensor: Callable[[], Any],
@@ -164,7 +163,7 @@ def test_no_risk_makes_anything_of_the_size_users_times_candidates(
     users, items, _, positives = random_batch(n_users=60, n_candidates=200, dim=4)
     one_each = positives.columns[positives.indptr[:-1]]
     sparse = Positives(torch.arange(61), one_each, 200)
-    risk = RISKS[name](Settings(negatives=1))
+    risk = RISKS[name].make(RISKS[name].settings())
     with _blocks_of(7, 200), largest_tensor() as used:
         risk(users, items, sparse).backward()  # type: ignore[no-untyped-call]
     assert max(users.numel(), items.numel()) <= used.numbers <= 7 * 200

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from densirank import Interactions
-from densirank.risks.weighting import Weighting
-from densirank.settings import Settings
+from densirank.risks.weighting import DensitySettings, Weighting
+from densirank.settings import Candidates
 from densirank.training.batches import BatchSampler
 
 CPU = torch.device("cpu")
@@ -20,8 +21,8 @@ def _data(ordered: bool = True) -> Interactions:
     return Interactions.from_pairs(users, [i for row in ROWS for i in row], ordered=ordered)
 
 
-def _weighting(**settings: float) -> Weighting:
-    return Weighting.of(_data(), Settings(**settings), CPU)  # type: ignore[arg-type]
+def _weighting(**settings: Any) -> Weighting:
+    return Weighting.of(_data(), DensitySettings(**settings), CPU)
 
 
 def test_nothing_is_weighted_unless_it_is_asked_for() -> None:
@@ -49,7 +50,7 @@ def test_users_weigh_a_power_of_their_number_of_items_and_one_on_average() -> No
 def test_a_user_without_items_weighs_nothing() -> None:
     whole = _data()
     some = whole.select(whole.users != 2)
-    weights = Weighting.of(some, Settings(user_exponent=1.0), CPU).users
+    weights = Weighting.of(some, DensitySettings(user_exponent=1.0), CPU).users
     assert weights is not None
     np.testing.assert_allclose(weights, [1, 2 / 3, 0, 4 / 3], rtol=1e-6)
 
@@ -64,7 +65,7 @@ def test_the_base_density_is_a_power_of_popularity() -> None:
 def test_the_candidate_correction_is_the_chance_to_be_in_a_batch() -> None:
     """Against batches that are really drawn: how often each item is a candidate."""
     users_per_batch, draws = 2, 4000
-    settings = Settings(candidate_correction=1.0, users_per_batch=users_per_batch)
+    settings = DensitySettings(candidate_correction=1.0, users_per_batch=users_per_batch)
     rows = [[0], [0], [0, 1], [0, 1, 2], [0], [0, 3], [3], [3, 2]]
     data = Interactions.from_pairs(
         [u for u, row in enumerate(rows) for _ in row], [i for row in rows for i in row]
@@ -84,22 +85,22 @@ def test_the_candidate_correction_is_the_chance_to_be_in_a_batch() -> None:
 
 
 def test_an_exact_sum_needs_no_correction() -> None:
-    settings = Settings(candidate_correction=1.0, candidates="all")
+    settings = DensitySettings(candidate_correction=1.0, candidates="all")
     assert Weighting.of(_data(), settings, CPU).log_base is None
 
 
 @pytest.mark.parametrize("candidates", ["batch", "all", 2])
 @pytest.mark.parametrize("padded", [False, True])
 def test_a_batch_carries_the_weights_of_its_own_users_pairs_and_items(
-    candidates: str | int, padded: bool
+    candidates: Candidates, padded: bool
 ) -> None:
     data = _data()
-    settings = Settings(recency=1.0, user_exponent=0.5, base_exponent=1.0)
+    settings = DensitySettings(recency=1.0, user_exponent=0.5, base_exponent=1.0)
     weighting = Weighting.of(data, settings, CPU)
     assert weighting.pairs is not None
     assert weighting.users is not None
     assert weighting.log_base is not None
-    sampler = BatchSampler(data, 3, candidates, 0, CPU, weighting)  # type: ignore[arg-type]
+    sampler = BatchSampler(data, 3, candidates, 0, CPU, weighting)
     for iteration in range(4):
         draw = sampler.draw(iteration)
         batch = sampler.arrange_padded(draw) if padded else sampler.arrange(draw)

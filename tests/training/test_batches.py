@@ -13,7 +13,7 @@ import densirank
 from densirank.data.interactions import Interactions
 from densirank.models.mf import MatrixFactorisation
 from densirank.risks import Risk, density, tensor_cores
-from densirank.settings import Candidates, Settings
+from densirank.settings import Candidates, TrainingSettings
 from densirank.training.batches import Batch, BatchSampler
 from densirank.training.step import step
 
@@ -168,7 +168,7 @@ def test_a_step_with_a_padded_batch_by_kernels_is_the_exact_step(candidates: Can
                 table.mul_(20)
         before = torch.cat([*model.parameters()]).detach().clone()
         rule = torch.optim.SGD(model.parameters(), lr=0.1)
-        loss = step(model, risk, batch, rule, Settings(l2=0.3, max_norm=4.0))
+        loss = step(model, risk, batch, rule, TrainingSettings(l2=0.3, max_norm=4.0))
         after = torch.cat([*model.parameters()]).detach()
         return torch.cat([(after - before).flatten(), loss.unsqueeze(0)]).double()
 

@@ -83,8 +83,11 @@ def test_a_fit_takes_them_by_the_items_that_stand_together_in_histories() -> Non
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"candidates": "all"}, "no use where all items are candidates"),
-        ({"candidates": "batch", "candidate_correction": 1.0}, "knows no chance"),
+        ({"candidates": "all"}, "no effect where candidates is 'all'"),
+        (
+            {"candidates": "batch", "candidate_correction": 1.0},
+            "cannot be combined with",
+        ),
         ({"hard_candidates": -1}, "hard_candidates must be a whole number"),
     ],
 )

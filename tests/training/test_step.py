@@ -18,8 +18,8 @@ from densirank.device import Hardware
 from densirank.errors import InputError
 from densirank.methods import METHODS
 from densirank.models import MODELS, Model
-from densirank.risks import Risk, risk_for
-from densirank.settings import Candidates, Settings
+from densirank.risks import RISKS, Risk
+from densirank.settings import Candidates, TrainingSettings
 from densirank.training.batches import BatchSampler
 from densirank.training.callbacks import Report
 from densirank.training.optim import optimiser_for, rate_at, set_rate
@@ -30,7 +30,7 @@ on_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no 
 all_candidates = pytest.mark.parametrize("candidates", ["batch", "all", 40])
 
 schedules = st.builds(
-    Settings,
+    TrainingSettings,
     learning_rate=st.floats(1e-4, 1.0),
     iterations=st.integers(1, 60),
     warmup=st.integers(0, 80),
@@ -38,13 +38,13 @@ schedules = st.builds(
 )
 
 
-def _rates(settings: Settings) -> list[float]:
+def _rates(settings: TrainingSettings) -> list[float]:
     return [rate_at(iteration, settings) for iteration in range(settings.iterations)]
 
 
 @given(schedules)
 def test_the_rate_rises_stays_and_falls_between_zero_and_the_learning_rate(
-    settings: Settings,
+    settings: TrainingSettings,
 ) -> None:
     rates = _rates(settings)
     assert all(0 < rate <= settings.learning_rate for rate in rates)
@@ -61,13 +61,13 @@ def test_the_rate_rises_stays_and_falls_between_zero_and_the_learning_rate(
 
 
 @given(schedules)
-def test_without_warmup_and_decay_the_rate_is_the_learning_rate(settings: Settings) -> None:
+def test_without_warmup_and_decay_the_rate_is_the_learning_rate(settings: TrainingSettings) -> None:
     rates = _rates(replace(settings, warmup=0, decay=0))
     assert set(rates) == {settings.learning_rate}
 
 
 def test_rise_and_fall_are_linear_and_as_long_as_asked() -> None:
-    rates = _rates(Settings(learning_rate=1.0, iterations=20, warmup=3, decay=0.2))
+    rates = _rates(TrainingSettings(learning_rate=1.0, iterations=20, warmup=3, decay=0.2))
     assert rates[:4] == pytest.approx([0.25, 0.5, 0.75, 1])
     assert set(rates[3:16]) == {1.0}
     assert rates[15:] == pytest.approx([1, 0.8, 0.6, 0.4, 0.2])
@@ -75,8 +75,8 @@ def test_rise_and_fall_are_linear_and_as_long_as_asked() -> None:
 
 @pytest.mark.parametrize("optimiser", ["adam", "whitened"])
 def test_a_plain_rate_is_replaced_and_the_optimiser_goes_by_it(optimiser: Any) -> None:
-    settings = Settings(dim=4, optimiser=optimiser, learning_rate=0.5)
-    model = MODELS["mf"](WORLD.train, settings, torch.Generator().manual_seed(0))
+    settings = METHODS["wd-mf"].settings(dim=4, optimiser=optimiser, learning_rate=0.5)
+    model = MODELS["mf"].of(WORLD.train, settings, torch.Generator().manual_seed(0))
     rule = optimiser_for(model, settings, Hardware(torch.device("cpu")))
     before = [table.detach().clone() for table in model.parameters()]
     set_rate(rule, 1e-3)
@@ -99,13 +99,13 @@ def test_a_rate_that_is_a_tensor_is_changed_in_place() -> None:
 @pytest.mark.parametrize("decay", [0.0, 1.0])
 def test_a_fit_follows_the_schedule(decay: float) -> None:
     """Without a fall the last steps are as long as the others; with one they die away."""
-    settings = Settings(dim=4, iterations=30, users_per_batch=50, decay=decay)
-    model = MODELS["mf"](WORLD.train, settings, torch.Generator().manual_seed(0))
+    settings = METHODS["wd-mf"].settings(dim=4, iterations=30, users_per_batch=50, decay=decay)
+    model = MODELS["mf"].of(WORLD.train, settings, torch.Generator().manual_seed(0))
     hardware = Hardware(torch.device("cpu"))
     batches = BatchSampler(WORLD.train, 50, "batch", 0, hardware.device)
     rule = optimiser_for(model, settings, hardware)
     take_step = steps_on(
-        hardware, model, risk_for(hardware, "wd", settings), batches, rule, settings
+        hardware, model, RISKS["wd"].on(hardware, settings), batches, rule, settings
     )
     rates = []
     for iteration in range(30):
@@ -117,9 +117,9 @@ def test_a_fit_follows_the_schedule(decay: float) -> None:
 
 @pytest.mark.parametrize("model", ["ngcf", "enmf", "mult-vae"])
 def test_the_whitened_optimiser_refuses_what_is_no_table_of_vectors(model: str) -> None:
-    settings = Settings(dim=4, optimiser="whitened")
-    built = MODELS[model](WORLD.train, settings, torch.Generator().manual_seed(0))
-    with pytest.raises(InputError, match=r"has parameters that are no vectors of 4 .* choose adam"):
+    settings = METHODS[model].settings(dim=4, optimiser="whitened")
+    built = MODELS[model].of(WORLD.train, settings, torch.Generator().manual_seed(0))
+    with pytest.raises(InputError, match="parameters that are not vectors of one length"):
         optimiser_for(built, settings, Hardware(torch.device("cpu")))
 
 
@@ -133,8 +133,8 @@ def test_a_step_draws_from_the_seed_of_its_batch(method: str) -> None:
     batch = batches(0)
 
     def vectors_after(seed: int) -> Tensor:
-        model = MODELS[chosen.model](WORLD.train, settings, torch.Generator().manual_seed(0))
-        risk = risk_for(hardware, chosen.risk or "", settings)
+        model = MODELS[chosen.model].of(WORLD.train, settings, torch.Generator().manual_seed(0))
+        risk = RISKS[chosen.risk or ""].on(hardware, settings)
         seeded = replace(batch, positives=replace(batch.positives, seed=seed))
         step(model, risk, seeded, optimiser_for(model, settings, hardware), settings)
         return torch.cat(model.vectors()).detach()
@@ -157,10 +157,10 @@ class Beginning:
             dim=12, users_per_batch=70, iterations=12, candidates=candidates, **settings
         )
         generator = torch.Generator().manual_seed(0)
-        self.model: Model = MODELS[chosen.model](WORLD.train, self.settings, generator)
+        self.model: Model = MODELS[chosen.model].of(WORLD.train, self.settings, generator)
         self.model.prepare(self.hardware)
         assert chosen.risk is not None
-        self.risk: Risk = risk_for(self.hardware, chosen.risk, self.settings)
+        self.risk: Risk = RISKS[chosen.risk].on(self.hardware, self.settings)
         self.batches = BatchSampler(WORLD.train, 70, candidates, 0, device)
         self.optimiser = optimiser_for(self.model, self.settings, self.hardware)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from densirank.tuning.dimensions import Setting
+from densirank.dimensions import Setting
 from densirank.tuning.search import Evaluate
 from densirank.tuning.trials import Trial
 

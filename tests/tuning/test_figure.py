@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from densirank import METHODS
+from densirank.dimensions import Setting, Space
 from densirank.tuning import Choices, Range, Study, Trial
-from densirank.tuning.dimensions import Setting, Space
 from densirank.tuning.figure import draw
 
 SPACE: Space = {

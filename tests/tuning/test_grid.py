@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from densirank import METHODS
+from densirank.dimensions import Setting
 from densirank.tuning import Range, Trial
-from densirank.tuning.dimensions import Setting
 from densirank.tuning.grid import grid_walk
 from densirank.tuning.search import search
 from densirank.tuning.spaces import space_for, space_from
@@ -52,14 +52,15 @@ def test_it_starts_at_the_point_closest_to_the_defaults() -> None:
 
 
 def test_it_goes_on_in_the_direction_that_led_up(judged: Any) -> None:
-    space = space_from({"l2": Range(0.1, 0.9), "max_norm": Range(1, 9, points=tuple(range(1, 10)))})
+    described = {"l2": Range(0.1, 0.9), "max_norm": Range(1, 9, points=tuple(range(1, 10)))}
+    space = space_from(METHODS["wd-mf"], described)
     walk = grid_walk(space, {"l2": 0.5, "max_norm": 1})
     visited = list(search(walk, judged(lambda setting: setting["max_norm"]), [], 8))
     assert [trial.settings["max_norm"] for trial in visited] == [1, 1, 1, 2, 3, 4, 5, 6]
 
 
 def test_a_trial_that_did_not_end_is_no_place_to_go_on_from() -> None:
-    space = space_from({"max_norm": [1, 2, 3, 4]})
+    space = space_from(METHODS["wd-mf"], {"max_norm": [1, 2, 3, 4]})
     walk = grid_walk(space, {"max_norm": 2})
     trials = [
         Trial(1, {"max_norm": 2}, "finished", 0.5, None, None, 0.0),
@@ -72,7 +73,8 @@ def test_a_trial_that_did_not_end_is_no_place_to_go_on_from() -> None:
 
 
 def test_names_are_all_tried(judged: Any) -> None:
-    space = space_from({"candidates": ["batch", "all", 100], "optimiser": ["adam", "whitened"]})
+    described = {"candidates": ["batch", "all", 100], "optimiser": ["adam", "whitened"]}
+    space = space_from(METHODS["wd-mf"], described)
     walk = grid_walk(space, {"candidates": "batch", "optimiser": "adam"})
     visited = list(search(walk, judged(lambda s: float(s["candidates"] == 100)), [], None))
     assert {trial.settings["candidates"] for trial in visited} == {"batch", "all", 100}

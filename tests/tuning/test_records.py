@@ -9,7 +9,6 @@ import pytest
 
 from densirank import METHODS
 from densirank.errors import DensirankError, InputError, StorageError
-from densirank.settings import parse_settings
 from densirank.tuning import Choices, Study, Trial
 from densirank.tuning.records import Records
 
@@ -110,7 +109,7 @@ def test_the_best_settings_are_written_as_they_are_read(tmp_path: Path) -> None:
     records(tmp_path).write_best(study)
     text = (tmp_path / "best.toml").read_text()
     assert "--method wd-lgcn" in text
-    assert parse_settings(tomllib.loads(text)) == study.settings
+    assert METHODS["wd-lgcn"].settings_type.parse(tomllib.loads(text)) == study.settings
     assert study.settings == {
         "decay": 0.0,
         "optimiser": "adam",

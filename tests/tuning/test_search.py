@@ -227,21 +227,26 @@ def test_a_trial_that_diverges_is_one_bad_trial(tmp_path: Path) -> None:
 
 
 def test_a_method_that_is_not_trained_is_judged_by_what_it_lists(tmp_path: Path) -> None:
-    study = tuned(method="popularity", space={"dim": [4, 8]}, settings={}, folder=tmp_path)
+    study = tuned(
+        method="popularity", space={"low_pass_rank": [4, 8]}, settings={}, folder=tmp_path
+    )
     expected = Ranker("popularity", device="cpu").fit(TRAIN).evaluate(HELD_OUT)["ndcg@20"]
     assert [trial.ndcg for trial in study.trials] == [expected, expected]
-    assert study.settings == {"dim": 8}  # 64 is the default, 8 the closest to it
+    assert study.settings == {"low_pass_rank": 8}  # the closest to the default, 256
     assert json.loads((tmp_path / "trials.jsonl").read_text().splitlines()[0])["iterations"] is None
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"method": "popularity", "space": None}, "popularity has no setting left to search"),
+        (
+            {"method": "popularity", "space": None, "settings": {}},
+            "popularity has no setting",
+        ),
         ({"space": {}}, "no setting left to search"),
         ({"space": {"dim": [4, 8]}}, "dim is both fixed and searched"),
         ({"trials": 0}, "trials must be at least 1"),
-        ({"settings": {"patience": 3}}, "patience has no use"),
+        ({"settings": {"patience": 3}}, "patience has no effect"),
         ({"settings": {"depth": 3}}, "unknown setting 'depth'"),
         ({"method": "svd"}, "no method 'svd'"),
         ({"valid": 1.5}, "between 0 and 1"),

@@ -60,13 +60,6 @@ def test_the_librarys_own_methods_search_what_they_are_made_of(name: str, ordere
         assert dimension.closest(getattr(settings, key)) == getattr(settings, key)
 
 
-def test_methods_nobody_has_described_fall_back_on_what_all_have() -> None:
-    trained = Method("new", "new-model", "new-risk", None, "")
-    assert set(space_for(trained, {})) == {"learning_rate", "l2"}
-    closed = Method("new", "new-model", None, None, "")
-    assert set(space_for(closed, {})) == {"l2", "dim"}
-
-
 @pytest.mark.parametrize("name", METHODS)
 def test_a_risk_brings_its_own_settings(name: str) -> None:
     pairwise = (METHODS[name].risk or "").startswith("pairwise")
@@ -75,9 +68,10 @@ def test_a_risk_brings_its_own_settings(name: str) -> None:
 
 def test_a_space_may_be_plain_values_or_objects_and_their_order_is_of_no_account() -> None:
     plain = {"max_norm": [4, 3, "none"], "dim": {"low": 8, "high": 64, "log": True}}
-    space = space_from(plain)
-    assert list(space) == ["dim", "max_norm"]
-    assert space == space_from({"dim": Range(8, 64, log=True), "max_norm": Choices((4, 3, None))})
+    space = space_from(METHODS["wd-mf"], plain)
+    assert list(space) == ["max_norm", "dim"]
+    objects = {"dim": Range(8, 64, log=True), "max_norm": Choices((4, 3, None))}
+    assert space == space_from(METHODS["wd-mf"], objects)
     assert space["dim"].closest(20.4) == 20
     assert isinstance(space["dim"].closest(20.4), int)
 
@@ -103,4 +97,4 @@ def test_a_space_that_cannot_be_searched_is_refused(
     described: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises(InputError, match=sentence):
-        space_from(described)
+        space_from(METHODS["wd-mf"], described)

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from densirank import METHODS
+from densirank.dimensions import Setting
 from densirank.errors import InputError
 from densirank.tuning import Range, Trial
-from densirank.tuning.dimensions import Setting
 from densirank.tuning.search import search
 from densirank.tuning.spaces import space_from
 from densirank.tuning.tpe import tpe
@@ -16,11 +17,12 @@ from densirank.tuning.tpe import tpe
 pytest.importorskip("optuna")
 
 SPACE = space_from(
+    METHODS["wd-lgcn"],
     {
         "learning_rate": Range(1e-4, 1.0, log=True),
         "layers": Range(1, 9),
         "optimiser": ["adam", "whitened"],
-    }
+    },
 )
 DEFAULTS: Setting = {"learning_rate": 0.5, "layers": 8, "optimiser": "whitened"}
 
@@ -79,7 +81,7 @@ def test_pruned_and_diverged_trials_can_be_told() -> None:
 
 
 def test_nothing_is_proposed_twice_and_a_small_space_comes_to_an_end(judged: Any) -> None:
-    space = space_from({"layers": [1, 2, 3], "optimiser": ["adam", "whitened"]})
+    space = space_from(METHODS["wd-lgcn"], {"layers": [1, 2, 3], "optimiser": ["adam", "whitened"]})
     propose = tpe(space, {"layers": 3, "optimiser": "adam"}, seed=0)
     trials = list(search(propose, judged(lambda setting: setting["layers"]), [], 99))
     assert len(trials) == len({tuple(trial.settings.values()) for trial in trials}) == 6

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
-
-from densirank.settings import SettingOverrides
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -14,7 +12,7 @@ class Attempt:
     """A method with settings, fitted without the held-out items and judged by them."""
 
     method: str
-    settings: SettingOverrides
+    settings: dict[str, Any]
     ndcg: float
     """Validation nDCG@20; 0 where training diverged."""
     seconds: float
@@ -31,7 +29,7 @@ class Attempt:
         return f"{self.method}: " + ", ".join(f"{k} {v}" for k, v in self.settings.items())
 
 
-POPULARITY = Attempt("popularity", cast(SettingOverrides, {}), 0.0, 0.0)
+POPULARITY = Attempt("popularity", {}, 0.0, 0.0)
 """What there is to fall back on where nothing can be tried."""
 
 

@@ -15,7 +15,6 @@ from densirank.data.reading import as_interactions
 from densirank.data.splitting import Split, validation_split
 from densirank.device import resolve_hardware
 from densirank.ranker import Ranker, checked_seed
-from densirank.settings import SettingOverrides
 from densirank.training.callbacks import Callback, Interruption
 
 HELD_OUT = 0.2
@@ -98,7 +97,7 @@ def _split(
     return validation_split(whole, valid or HELD_OUT, how, seed)
 
 
-def _affordable(best: Attempt, trials: Trials, clock: Clock) -> SettingOverrides:
+def _affordable(best: Attempt, trials: Trials, clock: Clock) -> dict[str, Any]:
     """The settings of the best attempt, with fewer steps where time would not suffice."""
     settings = best.settings
     if best.method == POPULARITY.method:

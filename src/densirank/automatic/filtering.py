@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,10 +19,9 @@ from densirank.automatic.climbing import climb
 from densirank.automatic.judging import Judge
 from densirank.data.interactions import Interactions
 from densirank.filters.item_filter import ItemFilter
-from densirank.filters.similarity import nearness
+from densirank.filters.similarity import FilterKind, nearness
 from densirank.linalg.sparse import Matrix
 from densirank.scores import VectorScorer
-from densirank.settings import FilterKind, SettingOverrides
 
 WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 1.0, 2.0, 5.0, 20.0, 100.0)
 """What α may be; at the end the filter is all that counts."""
@@ -46,7 +46,7 @@ class FilterUse:
     kind: FilterKind = "mild"
 
     @property
-    def settings(self) -> SettingOverrides:
+    def settings(self) -> dict[str, Any]:
         return {
             "filter_weight": self.weight,
             "filter_recency": self.recency,
@@ -135,7 +135,7 @@ class FilterChoice:
 
     def _ndcg(self, vectors: VectorScorer, how: FilterUse) -> float:
         users, items = vectors.user_vectors, vectors.item_vectors
-        part = self._filter_of(how.kind, how.recency).beside(users, items, how.weight)
+        part = self._filter_of(how.kind, how.recency).added_to(users, items, how.weight)
         started = time.perf_counter()
         ndcg = self._judge(VectorScorer(users, items, part))
         self.verdict_seconds = time.perf_counter() - started

@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import Any
 
 from densirank.data.interactions import Interactions
-from densirank.settings import Candidates, SettingOverrides
+from densirank.settings import Candidates
 
 PLENTY = 250
 """Steps after which more of them bring nothing."""
@@ -74,8 +75,8 @@ class Plan:
         return self.cost.of(self.iterations)
 
     @property
-    def settings(self) -> SettingOverrides:
-        settings: SettingOverrides = {
+    def settings(self) -> dict[str, Any]:
+        settings: dict[str, Any] = {
             "dim": self.size.dim,
             "users_per_batch": self.size.users_per_batch,
             "candidates": self.size.candidates,

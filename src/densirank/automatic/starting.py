@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from densirank.data.interactions import Interactions
+from densirank.dimensions import Choices, Space
 from densirank.methods import Method
-from densirank.settings import KEYS
-from densirank.tuning.dimensions import Choices, Space
 
 LARGEST_DIM, SMALLEST_DIM = 256, 8
 ITEMS = 40_000
@@ -57,7 +56,7 @@ def start_for(data: Interactions, method: Method) -> dict[str, Any]:
     A density over few items needs no high scores, so norms are bounded with the catalogue's
     logarithm. Where popularity is very unequal, more of it goes into the base density.
     """
-    usual = method.settings_for(data.ordered).to_json()
+    usual: dict[str, Any] = method.settings_for(data.ordered).to_json()
     spread = math.log(max(2, data.n_items)) / math.log(ITEMS)
     changed = {
         "max_norm": usual["max_norm"] * math.sqrt(min(1.0, spread)),
@@ -65,7 +64,7 @@ def start_for(data: Interactions, method: Method) -> dict[str, Any]:
             usual["base_exponent"], 0.25 if gini(data.item_counts) > UNEQUAL else 0.0
         ),
     }
-    return {key: (usual | changed)[key] for key in KEYS}
+    return usual | changed
 
 
 def space_for(data: Interactions, start: Mapping[str, Any]) -> Space:

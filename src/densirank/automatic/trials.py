@@ -22,13 +22,13 @@ from densirank.automatic.starting import largest_dim, space_for, start_for
 from densirank.automatic.watching import Watcher
 from densirank.data.interactions import Interactions
 from densirank.device import Hardware, resolve_hardware
+from densirank.dimensions import Setting
 from densirank.errors import TrainingError
 from densirank.fit import FitTask, Fitted, fit_scorer
 from densirank.methods import METHODS
 from densirank.scores import VectorScorer
-from densirank.settings import SettingOverrides, Settings
+from densirank.settings import Settings
 from densirank.training.callbacks import Interruption, Report, Snapshots
-from densirank.tuning.dimensions import Setting
 from densirank.tuning.grid import grid_walk
 from densirank.tuning.trials import Status, Trial
 
@@ -188,7 +188,7 @@ class Trials:
         seconds = time.perf_counter() - started
         keys = (*point, "users_per_batch", "candidates", "iterations", "learning_rate")
         own = {key: getattr(settings, key) for key in keys} | how.settings
-        self._keep(Attempt(METHOD.name, cast(SettingOverrides, own), ndcg, seconds))
+        self._keep(Attempt(METHOD.name, own, ndcg, seconds))
         steps = settings.iterations
         return Trial(number, point, status, ndcg, steps, steps, seconds)
 

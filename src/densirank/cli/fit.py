@@ -18,6 +18,7 @@ from densirank.cli.options import (
     DataDirOption,
     DeviceOption,
     FormatOption,
+    HelpSettingsOption,
     ItemColumn,
     OrderedOption,
     OutFolder,
@@ -73,7 +74,10 @@ def fit(
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(help=f"See 'densirank methods'; with --set or --config, {USUAL_METHOD}."),
+        typer.Option(
+            is_eager=True,
+            help=f"See 'densirank methods'; with --set or --config, {USUAL_METHOD}.",
+        ),
     ] = None,
     valid: Annotated[
         str | None,
@@ -104,6 +108,7 @@ def fit(
     checkpoint_every: Annotated[
         float, typer.Option(metavar="SECONDS", min=0, help="Seconds between two checkpoints.")
     ] = 30.0,
+    help_settings: HelpSettingsOption = False,
 ) -> None:
     """Fit a model to a file of interactions.
 
@@ -131,8 +136,8 @@ def fit(
         if method is not None or settings or config is not None:
             if budget is not None:
                 raise InputError("--budget cannot be combined with --method, --set or --config")
-            chosen = settings_from(config, settings or [])
             name = method or USUAL_METHOD
+            chosen = settings_from(name, config, settings)
             asked = Ranker(name, seed=seed, device=device, precision=precision, **chosen)
         else:
             check_automatic(world, resume)

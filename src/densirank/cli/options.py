@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from densirank.cli.printing import print_settings
 from densirank.errors import InputError
-from densirank.settings import KEYS, SettingOverrides, parse_settings
 
 if TYPE_CHECKING:
     from densirank.data.interactions import Interactions
@@ -22,6 +22,14 @@ Device = Literal["auto", "cpu", "cuda"]
 Precision = Literal["auto", "half", "float32"]
 ValidSplit = Literal["last", "random"]
 FileFormat = Literal["text", "csv", "tsv", "parquet", "jsonl", "inter"]
+
+
+def explain_settings(context: typer.Context, asked: bool) -> None:
+    """Print the settings that there are, and end."""
+    if asked:
+        print_settings(context.params.get("method"))
+        raise typer.Exit
+
 
 DataArgument = Annotated[
     str,
@@ -37,7 +45,18 @@ ValidSplitOption = Annotated[
 ]
 SettingOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help=f"Change a setting: {', '.join(KEYS)}."),
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Change a setting; --help-settings lists them."
+    ),
+]
+HelpSettingsOption = Annotated[
+    bool,
+    typer.Option(
+        "--help-settings",
+        callback=explain_settings,
+        is_eager=True,
+        help="Explain all settings, or those of the --method before it.",
+    ),
 ]
 DeviceOption = Annotated[Device, typer.Option(help="auto: the GPU if there is one.")]
 PrecisionOption = Annotated[
@@ -102,15 +121,21 @@ def training_source(
     return Source(data_dir, named | {"format": format, "ordered": True if ordered else None})
 
 
-def settings_from(config: Path | None, assignments: list[str]) -> SettingOverrides:
-    """The config file's settings with those of ``--set`` on top."""
+def settings_from(
+    method: str, config: Path | None = None, assignments: list[str] | None = None
+) -> dict[str, Any]:
+    """The config file's settings of a method with those of ``--set`` on top."""
+    from densirank.methods import method_named
+
+    chosen = method_named(method)
     texts = {} if config is None else toml_from(config)
-    for assignment in assignments:
+    for assignment in assignments or []:
         key, equals, value = assignment.partition("=")
         if not equals:
             raise InputError(f"--set takes KEY=VALUE, not {assignment!r}")
         texts[key.strip()] = value.strip()
-    return parse_settings(texts)
+    chosen.settings_type.check_keys(texts, method)
+    return chosen.settings_type.parse(texts)
 
 
 def toml_from(path: Path) -> dict[str, Any]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -66,6 +68,28 @@ def print_frame(frame: pl.DataFrame) -> None:
     table = Table(*frame.columns)
     for row in frame.iter_rows(named=True):
         table.add_row(*(_cell(name, value) for name, value in row.items()))
+    out.print(table)
+
+
+def print_settings(method: str | None) -> None:
+    """Explain the settings of a method, with its defaults, or those of every part of methods."""
+    from densirank.methods import METHODS, method_named
+
+    if method is not None:
+        chosen = method_named(method)
+        help_texts, defaults = chosen.settings_type.help(), chosen.settings().to_json()
+        _print_group(method, {key: (defaults[key], text) for key, text in help_texts.items()})
+        return
+    parts = {part: None for known in METHODS.values() for part in known.settings_type.parts()}
+    for part in parts:
+        defaults, own = part().to_json(), part.declared()
+        _print_group(part.title(), {key: (defaults[key], text) for key, text in own.items()})
+
+
+def _print_group(title: str, settings: Mapping[str, tuple[object, str]]) -> None:
+    table = Table("setting", "default", "", box=SIMPLE, title=title, title_justify="left")
+    for key, (default, text) in settings.items():
+        table.add_row(key, "none" if default is None else str(default), text)
     out.print(table)
 
 

@@ -16,6 +16,7 @@ from densirank.cli.options import (
     DataDirOption,
     DeviceOption,
     FormatOption,
+    HelpSettingsOption,
     ItemColumn,
     JsonOption,
     OrderedOption,
@@ -47,7 +48,9 @@ NOTABLE = 1.005
 def tune(
     data: DataArgument,
     out_dir: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the search.")],
-    method: Annotated[str, typer.Option(help="See 'densirank methods'.")] = "wd-lgcn",
+    method: Annotated[
+        str, typer.Option(is_eager=True, help="See 'densirank methods'.")
+    ] = "wd-lgcn",
     trials: Annotated[
         int | None,
         typer.Option(min=1, help="How many trials. Default: 30; with --grid, as many as it takes."),
@@ -81,6 +84,7 @@ def tune(
         bool, typer.Option("--resume", help="Go on with the search in the same folder.")
     ] = False,
     as_json: JsonOption = False,
+    help_settings: HelpSettingsOption = False,
 ) -> None:
     """Find good settings for a file of interactions, judged by items that are held out.
 
@@ -91,7 +95,7 @@ def tune(
 
     columns = (user_column, item_column, timestamp_column, weight_column)
     source = training_source(columns, format, ordered, data_dir)
-    fixed = settings_from(None, settings or [])
+    fixed = settings_from(method, assignments=settings)
     described = None if space is None else toml_from(space)
     interactions = source.interactions(data, "train")
     printing.err.print(

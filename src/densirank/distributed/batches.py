@@ -12,7 +12,7 @@ from densirank.distributed.shares import Share
 from densirank.risks import Risk
 from densirank.risks.positives import Positives
 from densirank.risks.weighting import Weighting
-from densirank.settings import Settings
+from densirank.settings import TrainingSettings
 from densirank.training.batches import Batch, BatchSampler, Draw
 
 
@@ -23,7 +23,7 @@ class SplitBatchSampler(BatchSampler):
     all processes together minimise the estimator that one would.
     """
 
-    def __init__(self, world: World, share: Share, settings: Settings, seed: int) -> None:
+    def __init__(self, world: World, share: Share, settings: TrainingSettings, seed: int) -> None:
         super().__init__(
             share.own,
             settings.users_per_batch,

@@ -17,17 +17,12 @@ from densirank.distributed.portions import refuse_filters
 from densirank.distributed.shares import Share
 from densirank.distributed.validation import validator
 from densirank.errors import InputError
-from densirank.filters.combine import Beside
-from densirank.fit import (
-    FitTask,
-    Fitted,
-    check_weightings,
-    training_record,
-)
+from densirank.filters.combine import Filters
+from densirank.fit import FitTask, Fitted, training_record
 from densirank.methods import METHODS, Method
-from densirank.ranking.fold_in import ItemSide
-from densirank.risks import risk_for
-from densirank.risks.fused import FORMS
+from densirank.models.base import ItemSide
+from densirank.risks.weighting import DensitySettings
+from densirank.settings import TrainingSettings
 from densirank.training.loop import train
 
 
@@ -38,24 +33,26 @@ def fit_together(world: World, task: FitTask) -> Fitted | None:
     """
     method, settings, data, checkpoint = task.method, task.settings, task.data, task.checkpoint
     _check_method(method)
+    risk = method.risk_spec
+    assert risk is not None
+    assert isinstance(settings, TrainingSettings)
     refuse_filters(data, settings)
-    if settings.hard_candidates:
+    if isinstance(settings, DensitySettings) and settings.hard_candidates:
         raise InputError("hard_candidates are drawn by one process alone: set hard_candidates=0")
-    check_weightings(method, settings)
     require_same(world, data, {} if checkpoint is None else checkpoint.run)
     on_device = Hardware(world.device)  # in single precision: what has no split kernels
     share = Share.of(world, data)
     batches = SplitBatchSampler(world, share, settings, task.seed)
     generator = torch.Generator().manual_seed(task.seed)
     model = SPLIT[method.model](world, share, settings, generator, batches.size).prepare(on_device)
-    beside = Beside.of(data, settings, world.device)
+    filters = Filters.of(data, settings, world.device)
     outcome = train(
         model,
-        part_of(risk_for(on_device, str(method.risk), settings), batches.size),
+        part_of(risk.on(on_device, settings), batches.size),
         batches,
         settings,
         on_device,
-        validator(world, share, task.held_out, beside),
+        validator(world, share, task.held_out, filters),
         task.callbacks if world.first else (),
         None if checkpoint is None else SplitCheckpoint(world, checkpoint, model),
         task.snapshots,
@@ -67,8 +64,8 @@ def fit_together(world: World, task: FitTask) -> Fitted | None:
     if users is None or items is None:
         return None
     return Fitted(
-        beside(users, items),
-        ItemSide(share.item_counts, messages, beside.near),
+        filters(users, items),
+        ItemSide(share.item_counts, messages, filters.near),
         {name: rows for name, rows in parameters.items() if rows is not None},
         training_record(outcome) | {"processes": world.size},
     )
@@ -97,9 +94,14 @@ def _messages(world: World, model: Split) -> Tensor | None:
 
 def _check_method(method: Method) -> None:
     """Refuse what cannot be split."""
-    if method.model not in SPLIT or method.risk not in FORMS:
-        able = [m.name for m in METHODS.values() if m.model in SPLIT and m.risk in FORMS]
+    if not _can_be_split(method):
+        able = [other.name for other in METHODS.values() if _can_be_split(other)]
         raise InputError(
             f"{method.name} cannot be trained by several processes; those that can are "
             f"{', '.join(able)}"
         )
+
+
+def _can_be_split(method: Method) -> bool:
+    risk = method.risk_spec
+    return method.model in SPLIT and risk is not None and risk.is_density

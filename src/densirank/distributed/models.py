@@ -10,8 +10,9 @@ from densirank.distributed.propagation import SplitPropagation
 from densirank.distributed.routes import Route, fetched
 from densirank.distributed.shares import Share
 from densirank.linalg.gather import distinct_rows
+from densirank.linalg.propagation import inverse_root_degrees
 from densirank.models.base import INITIAL_SCALE, Factorisation, Model
-from densirank.models.lightgcn import LightGCN, inverse_root_degrees
+from densirank.models.lightgcn import LightGCN
 from densirank.models.mf import MatrixFactorisation
 from densirank.settings import Settings
 

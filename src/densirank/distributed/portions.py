@@ -10,8 +10,9 @@ import torch
 from densirank.data.interactions import Interactions
 from densirank.distributed.group import World
 from densirank.errors import InputError
+from densirank.filters.combine import FilterSettings
 from densirank.partition.reading import Partition
-from densirank.settings import FILTERS, Settings
+from densirank.settings import Settings
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +64,7 @@ class Portion(Interactions):
 
 def refuse_filters(data: Interactions, settings: Settings) -> None:
     """Say that filters, which multiply everybody's rows, have no portions of them."""
-    asked = [key for key in FILTERS if getattr(settings, key) != 0]
+    asked = FilterSettings.of(settings).asked
     if isinstance(data, Portion) and asked:
         raise InputError(
             "a filter beside the vectors needs everybody's rows in one place, and processes that "

@@ -26,7 +26,7 @@ from densirank.data.vocabulary import Vocabulary
 from densirank.distributed.group import World
 from densirank.distributed.routes import Route
 from densirank.distributed.shares import Share
-from densirank.models.lightgcn import Propagation
+from densirank.linalg.propagation import Propagation
 
 
 class SplitPropagation(Propagation):

@@ -11,13 +11,13 @@ from densirank.distributed.group import World
 from densirank.distributed.shares import Share
 from densirank.errors import InputError
 from densirank.evaluation.held_out import HeldOut
-from densirank.filters.combine import Beside
+from densirank.filters.combine import Filters
 from densirank.fit import VALIDATION_K
 from densirank.training.loop import Validate
 
 
 def validator(
-    world: World, share: Share, held_out: Interactions | None, beside: Beside
+    world: World, share: Share, held_out: Interactions | None, filters: Filters
 ) -> Validate | None:
     """nDCG of everybody's held-out items, of (own user vectors, own item vectors).
 
@@ -32,13 +32,13 @@ def validator(
     own = None
     if known.any():
         own = HeldOut(held_out, share.own, world.device, share.item_counts)
-    beside = beside.for_histories(share.own)
+    filters = filters.for_histories(share.own)
 
     def ndcg(user_vectors: Tensor, item_vectors: Tensor) -> float:
         all_items = torch.cat(world.gathered(item_vectors))
         values = np.empty(0)
         if own is not None:
-            values = own.evaluate(beside(user_vectors, all_items), VALIDATION_K).per_user["ndcg"]
+            values = own.evaluate(filters(user_vectors, all_items), VALIDATION_K).per_user["ndcg"]
         everybodys = world.gathered(torch.from_numpy(values).to(world.device))
         return float(torch.cat(everybodys).cpu().numpy().mean())
 

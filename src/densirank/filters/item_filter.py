@@ -1,4 +1,4 @@
-"""A one-hop item–item filter beside the vectors: what people with the same items went on to.
+"""A one-hop item–item filter: what people with the same items went on to.
 
 User u's filter scores are g_u = R_u N, N saying how near items are: no training, and of full rank,
 so they know of rare items what d dimensions cannot hold. The scores of a user are made when they
@@ -18,12 +18,11 @@ from torch import Tensor
 
 from densirank.data.interactions import Interactions
 from densirank.data.recency import recency_weights
-from densirank.filters.similarity import nearness
+from densirank.filters.similarity import FilterKind, nearness
 from densirank.linalg.csr import PartSource, Rows, SparsePart
 from densirank.linalg.products import write_product
 from densirank.linalg.sparse import Matrix, in_row_blocks, narrow, without
 from densirank.scores import score_spreads
-from densirank.settings import FilterKind
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class ItemFilter:
         had.data = recency_weights(data, recency).astype(np.float32)
         return cls(narrow(had), near, device)
 
-    def beside(self, user_vectors: Tensor, item_vectors: Tensor, weight: float) -> PartSource:
+    def added_to(self, user_vectors: Tensor, item_vectors: Tensor, weight: float) -> PartSource:
         """The part that makes f + weight · σ_u(f) · g / σ_u(g) of the dot products f."""
         return self.part(weight * score_spreads(user_vectors, item_vectors))
 

@@ -1,10 +1,10 @@
-"""A low-pass filter beside the vectors: what the broadest tastes in the data make of a history.
+"""A low-pass filter: what the broadest tastes in the data make of a history.
 
 R̃ = D_U^-½ R D_I^-½ is the graph that LightGCN is propagated over, and its leading right singular
 vectors V are the smoothest signals there are on items. g_u = R_u D_I^-½ V Vᵀ D_I^½ is what they
 can say of a user's items: the ideal low-pass filter of GF-CF (Shen et al. 2021). It needs no
-training. Its rank is that of V, so it is a dot product, and vectors with its numbers behind their
-own serve like all others.
+training. Its rank is that of V, so it is a dot product, and vectors with its numbers appended
+serve like all others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch.nn.functional import pad
 
 from densirank.data.interactions import Interactions
 from densirank.linalg.csr import Rows, sparse_matrix
-from densirank.models.lightgcn import Propagation
+from densirank.linalg.propagation import Propagation
 from densirank.scores import score_spreads
 
 PASSES = 8
@@ -32,6 +32,7 @@ class LowPass:
 
     items: Tensor  # (items, rank), n_i^½ v_i, in any unit
     counts: Tensor  # (items,) n_i, how many had each
+    scaled: bool = False  # whether its unit is that of the vectors it is appended to
 
     @classmethod
     def of(cls, data: Interactions, rank: int, device: torch.device) -> LowPass:
@@ -42,11 +43,13 @@ class LowPass:
         leading = _leading_right_vectors(graph.to_users, graph.to_items, rank)
         return cls(counts.sqrt().unsqueeze(1) * leading, counts)
 
-    def in_units_of(self, item_vectors: Tensor, weight: float) -> LowPass:
-        """The same filter, as long beside these vectors as it weighs: what angles go by."""
+    def scaled_to(self, item_vectors: Tensor, weight: float) -> LowPass:
+        """The same filter, ``weight`` times as long as these vectors: angles depend on it."""
+        if self.scaled:
+            return self
         length, own = torch.linalg.matrix_norm(item_vectors), torch.linalg.matrix_norm(self.items)
         tiny = torch.finfo(own.dtype).tiny
-        return LowPass(self.items * (weight * length / own.clamp(min=tiny)), self.counts)
+        return LowPass(self.items * (weight * length / own.clamp(min=tiny)), self.counts, True)
 
     def users(self, histories: Rows) -> Tensor:
         """Σ n_i^-½ v_i over the items of each history, in the unit of the items."""
@@ -55,7 +58,7 @@ class LowPass:
         size = (len(histories), len(shares))
         return sparse_matrix(histories.indptr, histories.columns, ones, size) @ shares
 
-    def beside(
+    def added_to(
         self, histories: Rows, user_vectors: Tensor, item_vectors: Tensor, weight: float
     ) -> tuple[Tensor, Tensor]:
         """Longer vectors whose dot products are f + weight · σ_u(f) · g / σ_u(g)."""

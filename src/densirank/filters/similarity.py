@@ -14,7 +14,7 @@ items are rare (docs/method.md).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -25,7 +25,10 @@ from densirank.data.recency import stretches
 from densirank.filters.ridge import ridge_weights
 from densirank.linalg.products import highest_of_product
 from densirank.linalg.sparse import Matrix, best_entries, narrow, scaled
-from densirank.settings import FilterKind
+
+FilterKind = Literal["mild", "graph", "ridge"]
+FILTER_KINDS: tuple[FilterKind, ...] = get_args(FilterKind)
+"""What makes items near each other."""
 
 NEIGHBOURS = 200
 """Entries of N that an item keeps."""

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
 
+from densirank.data.interactions import Interactions
 from densirank.device import Hardware
-from densirank.models.base import Model
+from densirank.models.base import Model, NewUsers, Trained, VectorSettings
+from densirank.models.mf import MatrixFactorisation
+from densirank.settings import Settings
 
 
 class Adversaries(Model):
     """A batch has the vectors of both, the critic's first; one of them ranks."""
 
-    def __init__(self, critic: Model, generator: Model, generator_ranks: bool) -> None:
+    settings = VectorSettings
+    folds_in = True
+    generator_ranks: ClassVar[bool]
+
+    def __init__(self, critic: Model, generator: Model) -> None:
         super().__init__()
         self.critic, self.generator = critic, generator
-        self._generator_ranks = generator_ranks
+
+    @classmethod
+    def of(cls, data: Interactions, settings: Settings, generator: torch.Generator) -> Self:
+        """Two factorisations."""
+        critic = MatrixFactorisation.of(data, settings, generator)
+        return cls(critic, MatrixFactorisation.of(data, settings, generator))
+
+    @classmethod
+    def fold_in(cls, trained: Trained, histories: Interactions) -> NewUsers:
+        return MatrixFactorisation.fold_in(trained, histories)
 
     def prepare(self, hardware: Hardware) -> Self:
         self.critic.prepare(hardware)
@@ -25,7 +41,7 @@ class Adversaries(Model):
         return super().prepare(hardware)
 
     def vectors(self) -> tuple[Tensor, Tensor]:
-        return (self.generator if self._generator_ranks else self.critic).vectors()
+        return (self.generator if self.generator_ranks else self.critic).vectors()
 
     def batch_vectors(self, users: Tensor, items: Tensor, seed: int) -> tuple[Tensor, Tensor]:
         both = [
@@ -44,3 +60,17 @@ class Adversaries(Model):
         return self.critic.regularised(users, items, n_candidates) + self.generator.regularised(
             users, items, n_candidates
         )
+
+
+class RankingCritic(Adversaries):
+    """The critic ranks."""
+
+    name = "mf-critic"
+    generator_ranks = False
+
+
+class RankingGenerator(Adversaries):
+    """The generator ranks."""
+
+    name = "mf-generator"
+    generator_ranks = True

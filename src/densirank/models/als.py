@@ -5,13 +5,36 @@ The library ``implicit`` does the work, on the CPU: it is what others mean by AL
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
 import torch
 from scipy import sparse
 
 from densirank.data.interactions import Interactions
+from densirank.dimensions import Choices, Range, Space
 from densirank.errors import InputError
-from densirank.models.base import Made
-from densirank.settings import Settings
+from densirank.linalg.csr import Rows
+from densirank.models.base import Made, NewUsers, Trained, VectorSettings
+from densirank.settings import Number, Settings, Whole, setting
+from densirank.solvers.least_squares import least_squares
+
+
+@dataclass(frozen=True)
+class ALSSettings(VectorSettings):
+    """ALS."""
+
+    searched: ClassVar[Space] = {
+        "confidence": Range(1.0, 200.0, log=True),
+        "l2": Range(1e-3, 500.0, log=True),
+        "dim": Choices((32, 64, 128, 256)),
+    }
+
+    l2: float = setting(200.0, Number(), "Weight λ of the squared norms.")
+    iterations: int = setting(10, Whole(1), "Times that all vectors are solved for.")
+    confidence: float = setting(
+        80.0, Number(), "α: an observed pair weighs α, an unobserved one 1."
+    )
 
 
 class AlternatingLeastSquares(Made):
@@ -20,7 +43,29 @@ class AlternatingLeastSquares(Made):
     An observed pair has r = 1 and c = α, any other r = 0 and c = 1.
     """
 
-    def __init__(self, data: Interactions, settings: Settings, generator: torch.Generator) -> None:
+    name = "als"
+    settings = ALSSettings
+    folds_in = True
+
+    @classmethod
+    def of(cls, data: Interactions, settings: Settings, generator: torch.Generator) -> Self:
+        assert isinstance(settings, ALSSettings)
+        return cls(data, settings, generator)
+
+    @classmethod
+    def fold_in(cls, trained: Trained, histories: Interactions) -> NewUsers:
+        """A linear system for each user, the one that fitting solves."""
+        settings, items = trained.settings, trained.item_vectors
+        assert isinstance(settings, ALSSettings)
+        rows = Rows.of(histories, items.device)
+        own = least_squares(
+            items, rows, observed=settings.confidence, unobserved=1.0, l2=settings.l2
+        )
+        return NewUsers(own, own)
+
+    def __init__(
+        self, data: Interactions, settings: ALSSettings, generator: torch.Generator
+    ) -> None:
         try:
             from implicit import als
             from threadpoolctl import threadpool_limits

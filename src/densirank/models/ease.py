@@ -8,20 +8,42 @@ two items, so it lives as long as scores are made of it and no longer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from densirank.data.interactions import Interactions
 from densirank.device import memory_bytes
+from densirank.dimensions import Range, Space
 from densirank.errors import InputError
 from densirank.linalg.csr import KEPT, Rows, SparsePart, sparse_matrix
 from densirank.linalg.products import BLOCK_BYTES, use_rows_of_product
 from densirank.models.item_item import ItemItem
+from densirank.settings import Number, Settings, Whole, setting
+
+
+@dataclass(frozen=True)
+class EaseSettings(Settings):
+    """EASE."""
+
+    searched: ClassVar[Space] = {"l2": Range(10.0, 5000.0, log=True)}
+
+    l2: float = setting(500.0, Number(), "Weight λ of the squared weights.")
+    neighbours: int = setting(200, Whole(1), "Similar items that are kept of each item.")
 
 
 class Ease(ItemItem):
     """f_u(i) = Σ B_ji over the user's items j."""
+
+    name = "ease"
+    settings = EaseSettings
+
+    @classmethod
+    def of(cls, data: Interactions, settings: Settings, generator: torch.Generator) -> Self:
+        assert isinstance(settings, EaseSettings)
+        return cls(data, settings.l2, settings.neighbours)
 
     def __init__(self, data: Interactions, l2: float, neighbours: int) -> None:
         super().__init__(data)

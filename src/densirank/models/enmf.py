@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
 import torch
 from torch import Tensor, nn
 
-from densirank.models.base import Factorisation, dropped
+from densirank.data.interactions import Interactions
+from densirank.dimensions import Range, Space
+from densirank.linalg.csr import Rows
+from densirank.models.base import Factorisation, NewUsers, Trained, VectorSettings, dropped
+from densirank.risks.pointwise import SquaredSettings
+from densirank.settings import Number, Settings, setting
+from densirank.solvers.least_squares import least_squares
+
+
+@dataclass(frozen=True)
+class ENMFSettings(VectorSettings):
+    """ENMF."""
+
+    searched: ClassVar[Space] = {"dropout": Range(0.0, 0.7)}
+
+    dropout: float = setting(
+        0.3, Number(at_most=0.99), "Share of e_u's numbers that training leaves out."
+    )
 
 
 class ENMF(Factorisation):
     """f_u(i) = hᵀ(e_u ⊙ e_i), which is (h ⊙ e_u) · e_i; parts of e_u drop out while training."""
+
+    name = "enmf"
+    settings = ENMFSettings
+    folds_in = True
 
     def __init__(
         self, n_users: int, n_items: int, dim: int, dropout: float, generator: torch.Generator
@@ -17,6 +41,26 @@ class ENMF(Factorisation):
         super().__init__(n_users, n_items, dim, generator)
         self._dropout = dropout
         self.dimension_weights = nn.Parameter(torch.ones(dim))
+
+    @classmethod
+    def of(cls, data: Interactions, settings: Settings, generator: torch.Generator) -> Self:
+        assert isinstance(settings, ENMFSettings)
+        return cls(data.n_users, data.n_items, settings.dim, settings.dropout, generator)
+
+    @classmethod
+    def fold_in(cls, trained: Trained, histories: Interactions) -> NewUsers:
+        """A linear system for each user, where the risk is the squared one."""
+        settings, items = trained.settings, trained.item_vectors
+        if not isinstance(settings, SquaredSettings):
+            return super().fold_in(trained, histories)
+        own = least_squares(
+            items,
+            Rows.of(histories, items.device),
+            observed=1.0,
+            unobserved=settings.unobserved_weight,
+            l2=settings.l2 / 2,
+        )
+        return NewUsers(own, own)
 
     def vectors(self) -> tuple[Tensor, Tensor]:
         return self.user_table * self.dimension_weights, self.item_table

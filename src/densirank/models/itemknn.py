@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
 import numpy as np
 import torch
 from scipy import sparse
 
 from densirank.data.interactions import Interactions
+from densirank.dimensions import Range, Space
 from densirank.linalg.csr import KEPT, SparsePart
 from densirank.linalg.sparse import Matrix, best_entries, by_row_blocks
 from densirank.models.item_item import ItemItem
+from densirank.settings import Number, Settings, Whole, setting
+
+
+@dataclass(frozen=True)
+class ItemKNNSettings(Settings):
+    """ItemKNN."""
+
+    searched: ClassVar[Space] = {
+        "l2": Range(1.0, 500.0, log=True),
+        "neighbours": Range(10, 1000, log=True),
+    }
+
+    l2: float = setting(50.0, Number(), "Shrinkage of similarities that rest on few users.")
+    neighbours: int = setting(200, Whole(1), "Similar items that are kept of each item.")
 
 
 class ItemKNN(ItemItem):
     """f_u(i) = Σ s_ij over the items j that are user u's and among the most similar to i."""
+
+    name = "itemknn"
+    settings = ItemKNNSettings
+
+    @classmethod
+    def of(cls, data: Interactions, settings: Settings, generator: torch.Generator) -> Self:
+        assert isinstance(settings, ItemKNNSettings)
+        return cls(data, settings.neighbours, settings.l2)
+
+    @staticmethod
+    def weights(near: Matrix) -> Matrix:
+        return near.T.tocsr()
 
     def __init__(self, data: Interactions, neighbours: int, shrinkage: float) -> None:
         super().__init__(data)

@@ -7,6 +7,7 @@ each item's weights, with its bias behind them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import torch
@@ -15,16 +16,34 @@ from torch.nn.functional import embedding_bag
 
 from densirank.data.interactions import Interactions
 from densirank.device import Hardware
+from densirank.dimensions import Range, Space
+from densirank.errors import InputError
 from densirank.linalg.csr import Rows
 from densirank.linalg.gather import distinct_rows
-from densirank.models.base import Model, dropped
+from densirank.models.base import NOT_KEPT, Model, NewUsers, Trained, VectorSettings, dropped
+from densirank.settings import Number, Settings, TrainingSettings, setting
 
 WIDENING = 3
 """Width of the hidden layers in units of d: 600 for the published 200."""
 
 
+@dataclass(frozen=True)
+class MultVAESettings(VectorSettings, TrainingSettings):
+    """Mult-VAE."""
+
+    searched: ClassVar[Space] = {"dropout": Range(0.0, 0.7), "l2": Range(0.1, 5.0, log=True)}
+
+    dropout: float = setting(
+        0.7, Number(at_most=0.99), "Share of a history that training leaves out."
+    )
+
+
 class MultVAE(Model):
     """User vectors are made of the history alone; a user has no parameter of their own."""
+
+    name = "mult-vae"
+    settings = MultVAESettings
+    folds_in = True
 
     per_user: ClassVar[tuple[str, ...]] = ()
     per_item: ClassVar[tuple[str, ...]] = ("input_table", "item_table", "item_bias")
@@ -56,6 +75,22 @@ class MultVAE(Model):
         self.item_bias = nn.Parameter(torch.zeros(data.n_items, 1))
         self.register_buffer("steps", torch.zeros(()))
         self._divergence = torch.zeros(())
+
+    @classmethod
+    def of(cls, data: Interactions, settings: Settings, generator: torch.Generator) -> Self:
+        """λ rises to its full weight over all iterations."""
+        assert isinstance(settings, MultVAESettings)
+        return cls(data, settings.dim, settings.dropout, settings.iterations, generator)
+
+    @classmethod
+    def fold_in(cls, trained: Trained, histories: Interactions) -> NewUsers:
+        """What the encoder makes of a history, whosever it is."""
+        if not trained.parameters:
+            raise InputError(NOT_KEPT.format("its encoder"))
+        model = cls.of(histories, trained.settings, torch.Generator().manual_seed(0))
+        model.load_state_dict(dict(trained.parameters))
+        users = model.vectors()[0].to(trained.scorer.device)
+        return NewUsers(users, users)
 
     def prepare(self, hardware: Hardware) -> Self:
         self._rows = Rows(

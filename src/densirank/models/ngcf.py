@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Self
+from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -10,12 +11,26 @@ from torch.nn.functional import leaky_relu, normalize
 
 from densirank.data.interactions import Interactions
 from densirank.device import Hardware
+from densirank.dimensions import Range, Space
 from densirank.linalg.gather import distinct_rows
-from densirank.models.base import Factorisation, dropped
-from densirank.models.lightgcn import Propagation, self_adjoint
+from densirank.linalg.propagation import Propagation, self_adjoint
+from densirank.models.base import Factorisation, VectorSettings, dropped
+from densirank.settings import Number, Settings, Whole, setting
 
 SLOPE = 0.2
 """Of the leaky ReLU below zero."""
+
+
+@dataclass(frozen=True)
+class NGCFSettings(VectorSettings):
+    """NGCF."""
+
+    searched: ClassVar[Space] = {"dropout": Range(0.0, 0.7)}
+
+    layers: int = setting(3, Whole(0), "Propagation layers K.")
+    dropout: float = setting(
+        0.1, Number(at_most=0.99), "Share of a layer's numbers that training leaves out."
+    )
 
 
 class NGCF(Factorisation):
@@ -24,6 +39,9 @@ class NGCF(Factorisation):
     A layer adds what neighbours say, LeakyReLU((Â + I) E W₁), and how it agrees with what the
     node is, LeakyReLU((Â E ⊙ E) W₂); of both, a share of the numbers is dropped while training.
     """
+
+    name = "ngcf"
+    settings = NGCFSettings
 
     def __init__(
         self,
@@ -41,6 +59,11 @@ class NGCF(Factorisation):
         self.sum_biases = nn.Parameter(torch.zeros(layers, dim))
         self.product_weights = nn.Parameter(torch.randn(shape, generator=generator) / dim**0.5)
         self.product_biases = nn.Parameter(torch.zeros(layers, dim))
+
+    @classmethod
+    def of(cls, data: Interactions, settings: Settings, generator: torch.Generator) -> Self:
+        assert isinstance(settings, NGCFSettings)
+        return cls(data, settings.layers, settings.dim, settings.dropout, generator)
 
     def prepare(self, hardware: Hardware) -> Self:
         self._graph.to(hardware.device)

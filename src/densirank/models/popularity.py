@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from densirank.data.interactions import Interactions
-from densirank.models.base import Made
+from densirank.models.base import Made, NewUsers, Trained
+from densirank.settings import Settings
 
 
 class Popularity(Made):
     """f_u(i) = log(count of i + 1): its density is the popularity itself, smoothed by one."""
+
+    name = "popularity"
+    folds_in = True
+
+    @classmethod
+    def of(cls, data: Interactions, settings: Settings, generator: torch.Generator) -> Self:
+        return cls(data)
+
+    @classmethod
+    def fold_in(cls, trained: Trained, histories: Interactions) -> NewUsers:
+        """A one in the only dimension."""
+        ones = trained.item_vectors.new_ones(histories.n_users, 1)
+        return NewUsers(ones, ones)
 
     def __init__(self, data: Interactions) -> None:
         super().__init__(torch.ones(data.n_users, 1), log_popularity(data.item_counts))

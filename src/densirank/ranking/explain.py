@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from densirank.data.interactions import Interactions
 from densirank.data.vocabulary import Vocabulary
 from densirank.errors import InputError
+from densirank.models.base import Trained
 from densirank.ranking.blocks import score_blocks
-from densirank.ranking.fold_in import Trained, fold_in
+from densirank.ranking.fold_in import fold_in
 
 ENTRIES = 1 << 22
 """Items of all histories that are folded in at once, at most: a long one is taken in parts."""

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from densirank.risks.base import RiskSpec, in_blocks
 from densirank.risks.positives import Positives
 
 
@@ -49,3 +50,7 @@ def _players(
     judged = critic_users @ critic_items[candidates].T
     log_q = torch.log_softmax(generator_users @ generator_items[candidates].T, dim=1)
     return judged, log_q, positives.scores(critic_users, critic_items)
+
+
+IRGAN = RiskSpec("irgan", lambda settings: in_blocks(irgan_risk))
+IRWGAN = RiskSpec("irwgan", lambda settings: in_blocks(irwgan_risk))

@@ -3,16 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from densirank.device import Hardware
 from densirank.risks.positives import Positives
+from densirank.settings import TrainingSettings
 
 Risk = Callable[[Tensor, Tensor, Positives], Tensor]
 """(user vectors, item vectors, positives) → the empirical risk, a differentiable scalar."""
+
+
+@dataclass(frozen=True)
+class RiskSpec:
+    """A risk as methods refer to it: how it is made, and which settings it has."""
+
+    name: str
+    make: Callable[[Any], Risk]
+    """Settings → the risk, with memory of its own."""
+    settings: type[TrainingSettings] = TrainingSettings
+    on_tensor_cores: Callable[[], Risk] | None = None
+    """The same for the tensor cores of a GPU, of risks that draw nothing, so that steps can be
+    replayed."""
+    is_density: bool = False
+    """Whether it is one of the paper's density risks, whose positives, users and base density can
+    have weights."""
+
+    def on(self, hardware: Hardware, settings: TrainingSettings) -> Risk:
+        """The risk in the form that is fastest there."""
+        if hardware.half and self.on_tensor_cores is not None:
+            return self.on_tensor_cores()
+        return self.make(settings)
 
 
 LossAndGradients = Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]

@@ -9,12 +9,18 @@ whom none counts adds nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from densirank.dimensions import Choices, Range, Space
+from densirank.risks.base import Risk, RiskSpec, in_blocks
 from densirank.risks.positives import Positives
+from densirank.settings import TrainingSettings, Whole, setting
 
 Sampler = Callable[[Tensor, Tensor, Positives, int, torch.Generator], tuple[Tensor, Tensor]]
 """(user vectors, item vectors, positives, count, chance) → (items drawn, whether they count)."""
@@ -116,6 +122,29 @@ SAMPLERS: Mapping[str, Sampler] = {
     "dynamic": dynamic,
     "adaptive": adaptive,
 }
+
+
+@dataclass(frozen=True)
+class PairwiseSettings(TrainingSettings):
+    """Pairwise risks."""
+
+    searched: ClassVar[Space] = {
+        "l2": Range(1e-4, 1.0, log=True, points=(1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3)),
+        "negatives": Choices((5, 20, 100)),
+    }
+
+    negatives: int = setting(5, Whole(1), "Items that are drawn for each user of a batch.")
+
+
+def _spec(name: str, sampler: Sampler) -> RiskSpec:
+    def make(settings: PairwiseSettings) -> Risk:
+        return in_blocks(partial(pairwise_risk, sampler=sampler, negatives=settings.negatives))
+
+    return RiskSpec(f"pairwise-{name}", make, PairwiseSettings)
+
+
+PAIRWISE: Mapping[str, RiskSpec] = {name: _spec(name, own) for name, own in SAMPLERS.items()}
+"""The pairwise risk with each sampler."""
 
 
 def _scores(user_vectors: Tensor, item_vectors: Tensor, items: Tensor) -> Tensor:

@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
 from torch import Tensor
 
+from densirank.dimensions import Range, Space
+from densirank.risks.base import RiskSpec
 from densirank.risks.positives import Positives
+from densirank.settings import Number, TrainingSettings, setting
+
+
+@dataclass(frozen=True)
+class SquaredSettings(TrainingSettings):
+    """The squared risk (ENMF)."""
+
+    searched: ClassVar[Space] = {"unobserved_weight": Range(1e-3, 0.5, log=True)}
+
+    unobserved_weight: float = setting(
+        0.02,
+        Number(above=0, at_most=1),
+        "Weight w of an unobserved pair; an observed one has 1.",
+    )
 
 
 def squared_risk(
@@ -23,3 +43,10 @@ def squared_risk(
     squares = scores.square()
     unobserved = everything - (squares * (positives.columns < positives.n_candidates)).sum()
     return (unobserved_weight * unobserved + (squares - 2 * scores).sum()) / len(positives)
+
+
+SQUARED = RiskSpec(
+    "squared",
+    lambda settings: partial(squared_risk, unobserved_weight=settings.unobserved_weight),
+    SquaredSettings,
+)

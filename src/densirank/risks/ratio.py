@@ -6,11 +6,31 @@ normalised by its own weights, and the weights are not differentiated.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from densirank.dimensions import Range, Space
+from densirank.risks.base import RiskSpec, in_blocks
 from densirank.risks.positives import Positives
+from densirank.risks.weighting import DensitySettings
+from densirank.settings import Number, TrainingSettings, setting
+
+
+@dataclass(frozen=True)
+class RatioSettings(TrainingSettings):
+    """The density-ratio risk (DREGN-CF)."""
+
+    searched: ClassVar[Space] = {
+        **DensitySettings.searched,
+        "ratio_bound": Range(10.0, 200.0, log=True),
+    }
+
+    ratio_bound: float = setting(70.0, Number(above=0), "Upper bound of the density ratio.")
 
 
 def ratio_risk(
@@ -32,3 +52,10 @@ def ratio_risk(
     rest = (of_candidates / 2 - correction).clamp(min=0)
     variance = square - positives.mean(own.square(), weights)
     return (-mean + prior * variance + correction + rest).mean()
+
+
+RATIO = RiskSpec(
+    "ratio",
+    lambda settings: in_blocks(partial(ratio_risk, bound=settings.ratio_bound)),
+    RatioSettings,
+)

@@ -14,6 +14,7 @@ The derivation asks for neither, so here is where data come in that it leaves ou
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -23,7 +24,55 @@ from torch import Tensor
 
 from densirank.data.interactions import Interactions
 from densirank.data.recency import recency_weights
-from densirank.settings import Settings
+from densirank.dimensions import Range, Space
+from densirank.errors import InputError
+from densirank.settings import Number, Settings, TrainingSettings, Whole, setting
+
+
+@dataclass(frozen=True)
+class DensitySettings(TrainingSettings):
+    """Density risks (PDE, WD, MLE): what makes them more general than the paper's."""
+
+    searched: ClassVar[Space] = {  # the points are the grid of Togashi et al. 2021, Section 4.1
+        "learning_rate": Range(
+            0.01, 0.1, log=True, points=tuple(tenth / 100 for tenth in range(1, 11))
+        ),
+        "l2": Range(1e-3, 0.5, log=True, points=(0.01, 0.05, 0.1)),
+    }
+
+    recency: float = setting(
+        0.0,
+        Number(),
+        "δ: a user's positives weigh exp(δ · position), from 0 (oldest) to 1 (newest).",
+    )
+    user_exponent: float = setting(
+        0.0, Number(), "γ: users weigh n_u^γ, n_u being how many items they have."
+    )
+    base_exponent: float = setting(
+        0.0,
+        Number(),
+        "β: the base density p0(i) ∝ popularity^β; 0: uniform, as in the paper.",
+    )
+    candidate_correction: float = setting(
+        0.0,
+        Number(),
+        "κ: p0 is divided by (the chance to be a candidate)^κ; 1: importance weighting.",
+    )
+    hard_candidates: int = setting(
+        0,
+        Whole(0),
+        "Items similar to their own that each user of a batch adds to the candidates.",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.hard_candidates and self.candidates == "all":
+            raise InputError("hard_candidates has no effect where candidates is 'all'")
+        if self.hard_candidates and self.candidate_correction != 0:
+            raise InputError(
+                "candidate_correction cannot be combined with hard_candidates: their sampling "
+                "probability is unknown"
+            )
 
 
 @dataclass(frozen=True)
@@ -47,6 +96,8 @@ class Weighting:
 
         Of data that are a part of something larger, the counts are those of the whole.
         """
+        if not isinstance(settings, DensitySettings):
+            return PLAIN
         everybody = data.user_counts if user_counts is None else user_counts
         popularity = data.item_counts if item_counts is None else item_counts
         return cls(
@@ -64,6 +115,8 @@ class Weighting:
         device: torch.device,
     ) -> Weighting:
         """The weights of people who come after training, each alone with all items."""
+        if not isinstance(settings, DensitySettings):
+            return PLAIN
         return cls(
             _on(device, _recent_pairs(histories, settings.recency if histories.ordered else 0.0)),
             None,
@@ -92,7 +145,7 @@ def _users(
 
 
 def _log_base(
-    user_counts: NDArray[np.int64], item_counts: NDArray[np.int64], settings: Settings
+    user_counts: NDArray[np.int64], item_counts: NDArray[np.int64], settings: DensitySettings
 ) -> NDArray[np.float64] | None:
     popularity = np.maximum(item_counts, 1)
     log_base = settings.base_exponent * np.log(popularity)

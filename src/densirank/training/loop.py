@@ -11,9 +11,9 @@ from torch import Tensor
 
 from densirank.device import Hardware
 from densirank.errors import TrainingError
-from densirank.models import Model
+from densirank.models.base import Model
 from densirank.risks import Risk
-from densirank.settings import Settings
+from densirank.settings import TrainingSettings
 from densirank.training.batches import BatchSampler
 from densirank.training.callbacks import Callback, Interruption, Report, Snapshots
 from densirank.training.checkpoint import Checkpoint, TrainingState
@@ -46,7 +46,7 @@ def train(
     model: Model,
     risk: Risk,
     batches: BatchSampler,
-    settings: Settings,
+    settings: TrainingSettings,
     hardware: Hardware,
     validate: Validate | None = None,
     callbacks: Sequence[Callback] = (),
@@ -137,7 +137,7 @@ def _look(
 
 def _report(
     state: TrainingState,
-    settings: Settings,
+    settings: TrainingSettings,
     loss: float,
     metric: float | None,
     callbacks: Sequence[Callback],
@@ -148,7 +148,7 @@ def _report(
         callback(report)
 
 
-def _exhausted(state: TrainingState, settings: Settings) -> bool:
+def _exhausted(state: TrainingState, settings: TrainingSettings) -> bool:
     return state.validations_since_best >= settings.patience
 
 

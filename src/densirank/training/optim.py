@@ -18,13 +18,13 @@ from torch import Tensor
 
 from densirank.device import Hardware
 from densirank.errors import InputError
-from densirank.models import Model
-from densirank.settings import Settings
+from densirank.models.base import Model
+from densirank.settings import TrainingSettings
 from densirank.training.together import ALONE, Together
 
 
 def optimiser_for(
-    model: Model, settings: Settings, hardware: Hardware, together: Together = ALONE
+    model: Model, settings: TrainingSettings, hardware: Hardware, together: Together = ALONE
 ) -> torch.optim.Optimizer:
     """The optimiser; its rate is a tensor on a GPU, where a recording must be able to read it."""
     on_gpu = hardware.device.type == "cuda"
@@ -32,16 +32,17 @@ def optimiser_for(
     if on_gpu:
         rate = torch.tensor(settings.learning_rate, device=hardware.device)
     if settings.optimiser == "whitened":
-        if {table.shape[1:] for table in model.parameters()} != {(settings.dim,)}:
+        shapes = {table.shape[1:] for table in model.parameters()}
+        if len(shapes) > 1 or any(len(shape) != 1 for shape in shapes):
             raise InputError(
-                f"{type(model).__name__} has parameters that are no vectors of {settings.dim} "
-                "numbers, which optimiser whitened needs; choose adam"
+                f"{type(model).__name__} has parameters that are not vectors of one length, which "
+                "optimiser whitened needs; choose adam"
             )
         return Whitened(model.parameters(), rate, together)
     return torch.optim.Adam(model.parameters(), lr=rate, fused=True, capturable=on_gpu)
 
 
-def rate_at(iteration: int, settings: Settings) -> float:
+def rate_at(iteration: int, settings: TrainingSettings) -> float:
     """The step size: a linear rise, a plateau, and a linear fall to zero at the end."""
     rise = min(1.0, (iteration + 1) / (settings.warmup + 1))
     falling = settings.decay * settings.iterations

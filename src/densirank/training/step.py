@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from densirank.device import Hardware
-from densirank.models import Model
+from densirank.models.base import Model
 from densirank.risks import Risk
-from densirank.settings import Settings
+from densirank.settings import TrainingSettings
 from densirank.training.batches import Batch, BatchSampler, Draw
 from densirank.training.optim import rate_at, set_rate
 
@@ -27,7 +27,7 @@ def steps_on(
     risk: Risk,
     batches: BatchSampler,
     optimiser: torch.optim.Optimizer,
-    settings: Settings,
+    settings: TrainingSettings,
 ) -> Steps:
     """The fastest way to take steps there."""
     if hardware.half:
@@ -41,7 +41,11 @@ def steps_on(
 
 
 def step(
-    model: Model, risk: Risk, batch: Batch, optimiser: torch.optim.Optimizer, settings: Settings
+    model: Model,
+    risk: Risk,
+    batch: Batch,
+    optimiser: torch.optim.Optimizer,
+    settings: TrainingSettings,
 ) -> Tensor:
     """One update, Eq. (pde-obj), and the clipping of Section 3.4 after it."""
     optimiser.zero_grad()
@@ -70,7 +74,7 @@ class ReplayedSteps:
         risk: Risk,
         batches: BatchSampler,
         optimiser: torch.optim.Optimizer,
-        settings: Settings,
+        settings: TrainingSettings,
     ) -> None:
         self._model, self._risk, self._batches = model, risk, batches
         self._optimiser, self._settings = optimiser, settings

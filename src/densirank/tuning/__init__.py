@@ -1,6 +1,6 @@
 """Choosing settings on held-out items: proposals, trials, and a record that can be gone on with."""
 
-from densirank.tuning.dimensions import Choices, Range
+from densirank.dimensions import Choices, Range
 from densirank.tuning.search import tune
 from densirank.tuning.trials import Study, Trial
 

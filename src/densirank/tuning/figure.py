@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from densirank.dimensions import Dimension, Range
 from densirank.plotting import BLUE, GREY, VERMILION, make_plain, write_png
-from densirank.tuning.dimensions import Dimension, Range
 from densirank.tuning.trials import Study, Trial
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from densirank.tuning.dimensions import Choices, Setting, Space, Value
+from densirank.dimensions import Choices, Setting, Space, Value
 from densirank.tuning.trials import Trial, best_of
 
 Propose = Callable[[Sequence[Trial]], Setting | None]

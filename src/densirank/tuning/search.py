@@ -8,19 +8,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from densirank.data.interactions import Interactions
 from densirank.data.reading import read
 from densirank.data.splitting import validation_split
-from densirank.device import resolve_hardware
+from densirank.dimensions import Setting, Space
 from densirank.errors import InputError, TrainingError
 from densirank.fit import VALIDATION_K
 from densirank.methods import Method
 from densirank.ranker import Ranker
-from densirank.settings import SettingOverrides
+from densirank.settings import TrainingSettings
 from densirank.training.callbacks import Callback, Interruption
-from densirank.tuning.dimensions import Setting, Space
 from densirank.tuning.grid import Propose, grid_walk
 from densirank.tuning.pruning import Behind, MedianRule
 from densirank.tuning.records import Records
@@ -47,7 +46,7 @@ def tune(
     seed: int = 0,
     device: str = "auto",
     precision: str = "auto",
-    settings: SettingOverrides | None = None,
+    settings: dict[str, Any] | None = None,
     folder: str | PathLike[str] | None = None,
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
@@ -74,7 +73,7 @@ def tune(
     fall (``decay`` = 0) that is the best iterate, and training stops early as
     :meth:`densirank.Ranker.fit` does. Where it falls over ``iterations``, it is the end of the
     whole schedule: the iterate before the end cannot be had by a shorter run, whose rates would
-    all be different. So ``patience`` has no use there, and how long to train is a question for
+    all be different. So ``patience`` has no effect there, and how long to train is a question for
     the space (``"iterations": [100, 200, 400]``). :attr:`Study.settings` and ``best.toml`` hold
     ``iterations`` accordingly: fit all data with them, and without ``valid``.
 
@@ -88,11 +87,11 @@ def tune(
     [2, 4]
     """
     chosen = Ranker(method, seed=seed, **(settings or {})).spec
-    fixed = cast(SettingOverrides, dict(settings or {}))
-    resolve_hardware(device, precision, chosen.settings(**fixed).dim)
+    fixed = dict(settings or {})
+    chosen.hardware(device, precision, chosen.settings(**fixed))
     whole = data if isinstance(data, Interactions) else read(data)
     ordered = whole.ordered
-    searched = space_for(chosen, fixed, ordered) if space is None else space_from(space)
+    searched = space_for(chosen, fixed, ordered) if space is None else space_from(chosen, space)
     _check(chosen, searched, fixed, trials)
     train, held_out = validation_split(whole, valid, valid_split, seed)
     defaults = chosen.settings_for(ordered, **fixed).to_json()
@@ -143,7 +142,7 @@ class Fits:
     """Trials that are fits: all to the same items, with the same seed, judged by the same items."""
 
     method: Method
-    fixed: SettingOverrides
+    fixed: dict[str, Any]
     train: Interactions
     held_out: Interactions
     seed: int
@@ -153,9 +152,10 @@ class Fits:
 
     def __call__(self, number: int, setting: Setting, earlier: Sequence[Trial]) -> Trial:
         """Fit with these settings, and stop where the trials before it say that it is behind."""
-        chosen = cast(SettingOverrides, self.fixed | setting)
+        chosen = self.fixed | setting
         settings = self.method.settings(**chosen)
-        if settings.decay > 0:  # judged at the end: no stopping before it
+        judged_at_end = isinstance(settings, TrainingSettings) and settings.decay > 0
+        if judged_at_end:  # no stopping before it
             chosen |= {"patience": settings.iterations}
         ranker = Ranker(
             self.method.name,
@@ -180,7 +180,7 @@ class Fits:
             if self.method.risk is None:
                 ndcg = float(ranker.evaluate(self.held_out, VALIDATION_K)[f"ndcg@{VALIDATION_K}"])
             else:
-                ndcg = rule.curve[-1][1] if settings.decay > 0 else rule.best
+                ndcg = rule.curve[-1][1] if judged_at_end else rule.best
         return Trial(
             number=number,
             settings=setting,
@@ -193,7 +193,7 @@ class Fits:
         )
 
 
-def _check(method: Method, space: Space, fixed: SettingOverrides, trials: int | None) -> None:
+def _check(method: Method, space: Space, fixed: dict[str, Any], trials: int | None) -> None:
     if not space:
         raise InputError(f"{method.name} has no setting left to search; name a space")
     for key in space:
@@ -203,6 +203,6 @@ def _check(method: Method, space: Space, fixed: SettingOverrides, trials: int | 
         raise InputError(f"trials must be at least 1, not {trials}")
     if "patience" in fixed and method.risk is not None and method.settings(**fixed).decay > 0:
         raise InputError(
-            "patience has no use where the step size falls to the end of the schedule: a trial is "
-            "judged there; leave patience out, or set decay to 0"
+            "patience has no effect where the step size falls to the end of the schedule, by which "
+            "a trial is judged; leave patience out, or set decay to 0"
         )

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from densirank.dimensions import Dimension, Range, Setting, Space, Value
 from densirank.errors import InputError
-from densirank.tuning.dimensions import Dimension, Range, Setting, Space, Value
 from densirank.tuning.grid import Propose
 from densirank.tuning.trials import Trial
 

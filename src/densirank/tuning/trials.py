@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
+from densirank.dimensions import Setting, Space
 from densirank.errors import TrainingError
 from densirank.methods import Method
-from densirank.settings import SettingOverrides
-from densirank.tuning.dimensions import Setting, Space
 
 Status = Literal["finished", "pruned", "diverged"]
 
@@ -78,7 +77,7 @@ class Study:
 
     method: Method
     space: Space
-    fixed: SettingOverrides
+    fixed: dict[str, Any]
     """The settings that were given and not searched."""
     trials: tuple[Trial, ...]
     interrupted: bool = False
@@ -95,7 +94,7 @@ class Study:
         return best
 
     @property
-    def settings(self) -> SettingOverrides:
+    def settings(self) -> dict[str, Any]:
         """What to give a :class:`densirank.Ranker` that is fitted to all of the data.
 
         Where the step size does not fall (``decay`` is 0), a shorter run is the beginning of a
@@ -103,7 +102,7 @@ class Study:
         ``iterations``: a run that is cut to the best iteration would be another run, with rates
         nobody tried. There the whole schedule stays, and its end is what was judged.
         """
-        chosen = cast(SettingOverrides, self.fixed | self.best.settings)
+        chosen = self.fixed | self.best.settings
         if self.method.risk is None:
             return chosen
         whole = self.method.settings(**chosen)

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-import numpy as np
-
 from densirank.errors import InputError
 
 Value = int | float | str | None
@@ -104,9 +102,15 @@ class Range:
         """The points of the range that a grid visits."""
         if self.points:
             return Choices(self.points)
-        spaced = np.geomspace if self.log else np.linspace
-        points = (self.closest(float(point)) for point in spaced(self.low, self.high, POINTS))
+        shares = (step / (POINTS - 1) for step in range(POINTS))
+        points = (self.closest(self._at(share)) for share in shares)
         return Choices(tuple(dict.fromkeys(points)))
+
+    def _at(self, share: float) -> float:
+        """The value at a share of the way from low to high."""
+        if self.log:
+            return float(self.low * (self.high / self.low) ** share)
+        return self.low + share * (self.high - self.low)
 
     def to_json(self) -> dict[str, Any]:
         return {"low": self.low, "high": self.high, "log": self.log, "points": list(self.points)}

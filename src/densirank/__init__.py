@@ -9,10 +9,21 @@ if TYPE_CHECKING:
     from densirank.automatic.choosing import autofit
     from densirank.data.interactions import Interactions
     from densirank.data.reading import read
-    from densirank.methods import METHODS
+    from densirank.methods import METHODS, register_method
     from densirank.ranker import Ranker, load
+    from densirank.tuning.search import tune
 
-__all__ = ["METHODS", "Interactions", "Ranker", "__version__", "autofit", "load", "read"]
+__all__ = [
+    "METHODS",
+    "Interactions",
+    "Ranker",
+    "__version__",
+    "autofit",
+    "load",
+    "read",
+    "register_method",
+    "tune",
+]
 
 _HOME = {
     "METHODS": "densirank.methods",
@@ -21,6 +32,8 @@ _HOME = {
     "autofit": "densirank.automatic.choosing",
     "load": "densirank.ranker",
     "read": "densirank.data.reading",
+    "register_method": "densirank.methods",
+    "tune": "densirank.tuning.search",
 }
 """Where each name is imported from when it is first asked for: torch takes a second."""
 

@@ -74,8 +74,8 @@ class Method:
     def settings(self, **overrides: object) -> Any:
         """The method's defaults with the caller's choices on top, of its ``settings_type``."""
         kind = self.settings_type
-        kind.check_keys(overrides, self.name)
         given = {**self.defaults, **overrides}
+        kind.check_keys(given, self.name)
         if self.risk is not None:
             optimiser = given.get("optimiser", self.model_type.optimiser)
             usual = {
@@ -389,7 +389,7 @@ def register_method(method: Method, model: type[Model] | None = None) -> Method:
         MODELS[model.name] = model
     try:
         method.settings()  # model, risk and defaults exist and agree
-    except (InputError, TypeError):
+    except InputError:
         if model is not None:
             del MODELS[model.name]
         raise

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -250,3 +251,29 @@ def test_files_of_two_models_do_not_pass_for_one(folder: Path) -> None:
     edit_manifest(folder, files=manifest["files"])
     with pytest.raises(StorageError, match="do not belong together"):
         load(folder)
+
+
+# --- models of earlier versions -------------------------------------------------------------------
+
+OLD_MODELS = sorted(Path(__file__).with_name("saved_by_0_1_0").iterdir())
+
+
+@pytest.mark.parametrize("folder", OLD_MODELS, ids=lambda folder: str(folder.name))
+def test_models_of_0_1_0_load_and_list_what_they_listed(folder: Path) -> None:
+    expected = json.loads((folder / "expected.json").read_text())
+    ranker = load(folder, device="cpu")
+    lists = ranker.recommend(k=5)
+    assert lists["user_id"].to_list() == expected["users"]
+    assert lists["item_id"].to_list() == expected["items"]
+    np.testing.assert_allclose(lists["score"], expected["scores"], rtol=1e-5)
+    folded = ranker.fold_in([("newcomer", "item 1"), ("newcomer", "item 2")])
+    assert len(folded.recommend("newcomer", k=3)) == 3
+
+
+def test_a_loaded_ranker_can_be_fitted_to_data_without_an_order() -> None:
+    """What a known order adds to the settings is no choice of a person's."""
+    (folder,) = (folder for folder in OLD_MODELS if folder.name == "densirank")
+    ranker = load(folder, device="cpu")
+    assert ranker.settings_.recency > 0
+    assert set(ranker.settings) == {"dim", "iterations", "users_per_batch"}
+    assert ranker.fit([(0, 1), (1, 2), (0, 2), (1, 0)]).settings_.recency == 0

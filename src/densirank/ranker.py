@@ -666,7 +666,7 @@ def fit_ranker(
 def load(folder: str | PathLike[str], device: str = "auto") -> Ranker:
     """A fitted ranker from the folder it was saved to."""
     stored = load_model(Path(folder), resolve_device(device))
-    usual = method_named(stored.method).settings().to_json()
+    usual = method_named(stored.method).settings_for(stored.interactions.ordered).to_json()
     given = {key: value for key, value in stored.settings.to_json().items() if value != usual[key]}
     ranker = Ranker(stored.method, seed=stored.seed, device=device, **given)
     fitted = Fitted(stored.scorer, stored.items, stored.parameters, stored.training)

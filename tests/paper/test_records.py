@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from densirank import METHODS
 from densirank.errors import StorageError
 from paper.per_user import read_per_user, write_per_user
 from paper.records import (
+    AblationRecord,
     CurveRecord,
     Record,
     Records,
@@ -167,3 +169,18 @@ def test_other_files_hold_no_metrics_of_users(tmp_path: Path) -> None:
     for name in ("damaged", "foreign", "absent"):
         with pytest.raises(StorageError, match=rf"{name}\.parquet holds no metrics of users"):
             read_per_user(tmp_path / f"{name}.parquet")
+
+
+KINDS = (RunRecord, CurveRecord, SearchRecord, SensitivityRecord, AblationRecord)
+STORED = Path(__file__).parents[2] / "results"
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: str(kind.__name__))
+def test_every_stored_record_loads_and_a_method_can_be_made_of_it(kind: type[Record]) -> None:
+    records = Records(STORED)
+    paths = sorted((STORED / kind.folder).glob("*/*.json"))
+    assert paths
+    for path in paths:
+        record = records.find(kind, path.parent.name, path.stem)
+        assert record is not None
+        METHODS[record.method].settings(**record.settings)

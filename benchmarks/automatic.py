@@ -25,10 +25,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from densirank import Interactions, Ranker, autofit, read
+from densirank import Interactions, Ranker, autofit, read, tune
 from densirank.data.splitting import split_last_fraction
 from densirank.data.synthetic import planted
-from densirank.tuning import Choices, Range, tune
+from densirank.search import Choices, Range
 from measuring import environment
 
 TEST = 0.2

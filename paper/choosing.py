@@ -16,8 +16,8 @@ from densirank.data.interactions import Interactions
 from densirank.data.splitting import validation_split
 from densirank.errors import TrainingError
 from densirank.methods import method_named
+from densirank.search.trial import Fits
 from densirank.training.callbacks import Callback
-from densirank.tuning.search import Fits
 from paper.grids import Stage
 from paper.provenance import hardware, versions
 from paper.records import SearchRecord, Trial

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from densirank.dimensions import Choices, Range
 from densirank.errors import InputError
-from densirank.tuning import Choices, Range
 
 numbers = st.floats(1e-6, 1e6)
 

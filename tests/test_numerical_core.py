@@ -23,8 +23,8 @@ ranker.fit(train, 0.5)
 metrics = ranker.evaluate(densirank.read([(0, 4)]))
 assert metrics["users"] == 1, metrics
 
-from densirank.tuning import tune
-study = tune(train, "wd-mf", {"dim": [2, 4]}, grid=True, settings={"iterations": 3}, device="cpu")
+settings = {"iterations": 3}
+study = densirank.tune(train, "wd-mf", {"dim": [2, 4]}, grid=True, settings=settings, device="cpu")
 assert len(study.trials) == 2, study
 
 chosen = densirank.autofit(train, 0.01, device="cpu")

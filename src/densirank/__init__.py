@@ -6,17 +6,29 @@ from typing import TYPE_CHECKING, Any
 from densirank._version import __version__
 
 if TYPE_CHECKING:
-    from densirank.automatic.choosing import autofit
     from densirank.data.interactions import Interactions
     from densirank.data.reading import read
+    from densirank.errors import (
+        DensirankError,
+        InputError,
+        NotFittedError,
+        StorageError,
+        TrainingError,
+    )
     from densirank.methods import METHODS, register_method
     from densirank.ranker import Ranker, load
-    from densirank.tuning.search import tune
+    from densirank.search.autofit import autofit
+    from densirank.search.tune import tune
 
 __all__ = [
     "METHODS",
+    "DensirankError",
+    "InputError",
     "Interactions",
+    "NotFittedError",
     "Ranker",
+    "StorageError",
+    "TrainingError",
     "__version__",
     "autofit",
     "load",
@@ -27,13 +39,18 @@ __all__ = [
 
 _HOME = {
     "METHODS": "densirank.methods",
+    "DensirankError": "densirank.errors",
+    "InputError": "densirank.errors",
     "Interactions": "densirank.data.interactions",
+    "NotFittedError": "densirank.errors",
     "Ranker": "densirank.ranker",
-    "autofit": "densirank.automatic.choosing",
+    "StorageError": "densirank.errors",
+    "TrainingError": "densirank.errors",
+    "autofit": "densirank.search.autofit",
     "load": "densirank.ranker",
     "read": "densirank.data.reading",
     "register_method": "densirank.methods",
-    "tune": "densirank.tuning.search",
+    "tune": "densirank.search.tune",
 }
 """Where each name is imported from when it is first asked for: torch takes a second."""
 

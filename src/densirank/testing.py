@@ -199,7 +199,7 @@ def settings_say_what_they_are(subject: Subject) -> None:
 
 def the_search_space_is_allowed(subject: Subject) -> None:
     """Whatever is searched by default is a setting of the method, at values that it takes."""
-    from densirank.tuning.spaces import space_for
+    from densirank.search.space import space_for
 
     for ordered in (False, True):
         for key, dimension in space_for(subject.spec, {}, ordered).items():

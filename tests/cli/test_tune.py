@@ -14,8 +14,9 @@ from densirank.cli.app import app
 from densirank.cli.tune import SearchBar
 from densirank.data.synthetic import planted
 from densirank.errors import StorageError
+from densirank.search import Choices, Study, Trial
+from densirank.search import tune as search
 from densirank.training.callbacks import Report
-from densirank.tuning import Choices, Study, Trial, search
 
 SMALL = ["--set", "dim=8", "--set", "iterations=10", "--set", "users_per_batch=64"]
 COLUMNS = ["--user-column", "person", "--item-column", "thing", "--timestamp-column", "when"]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from densirank import METHODS, Ranker, tuning
+from densirank import METHODS, Ranker, search
 from densirank.data.interactions import Interactions
 from densirank.data.splitting import split_last_fraction
 from densirank.errors import TrainingError
@@ -41,11 +41,11 @@ class FakeFits:
     ) -> None:
         self.fixed, self.parts = fixed, (train, held_out)
 
-    def __call__(self, number: int, setting: dict[str, Any], earlier: object) -> tuning.Trial:
+    def __call__(self, number: int, setting: dict[str, Any], earlier: object) -> search.Trial:
         self.made.append(self.parts)
         quality = type(self).landscape(METHODS["wd-mf"].settings(**(self.fixed | setting)))
         status = "diverged" if math.isnan(quality) else "finished"
-        return tuning.Trial(number, setting, status, quality, 30, 40, 1.0)  # type: ignore[arg-type]
+        return search.Trial(number, setting, status, quality, 30, 40, 1.0)  # type: ignore[arg-type]
 
 
 @pytest.fixture

@@ -37,10 +37,10 @@ from densirank.errors import InputError
 from densirank.progress import Bars, TrainingBar
 
 if TYPE_CHECKING:
-    from densirank.automatic.attempts import Attempt
     from densirank.data.interactions import Interactions
     from densirank.distributed.group import World
     from densirank.ranker import Ranker
+    from densirank.search.trial import Trial
     from densirank.training.callbacks import Report
 
 USUAL_METHOD = "wd-lgcn"
@@ -119,12 +119,12 @@ def fit(
     Reads CSV, TSV, Parquet, JSON lines, RecBole .inter and the text form 'user item item …'.
     """
     from densirank import Ranker
-    from densirank.automatic import autofit
-    from densirank.automatic.budget import seconds_of
     from densirank.distributed.engine import engine_of
     from densirank.distributed.folder import FitFolder
     from densirank.distributed.group import joined
     from densirank.ranker import fit_ranker
+    from densirank.search.autofit import autofit
+    from densirank.search.planning import seconds_of
     from densirank.storage import TRAINING_LOG
     from densirank.training.callbacks import JsonLines
 
@@ -241,7 +241,7 @@ class BudgetBar(Bars):
     """A bar of the seconds on a terminal, with what is being done; elsewhere a line an attempt."""
 
     def __init__(self, seconds: float) -> None:
-        from densirank.automatic.budget import Clock
+        from densirank.search.planning import Clock
 
         super().__init__(printing.err, TimeElapsedColumn())
         self._clock = Clock(seconds)
@@ -253,16 +253,16 @@ class BudgetBar(Bars):
         self._doing = what
         self._show()
 
-    def tried(self, attempts: Sequence[Attempt]) -> None:
+    def tried(self, trials: Sequence[Trial]) -> None:
         """The last one is new."""
-        from densirank.automatic.attempts import best_of
+        from densirank.search.trial import best_of
 
-        new = attempts[-1]
-        self._best = f"  best nDCG@20 {best_of(attempts).ndcg:.4f}"
+        new, best = trials[-1], best_of(trials)
+        self._best = "" if best is None else f"  best nDCG@20 {best.ndcg:.4f}"
         self._show()
         if not self._console.is_terminal:
             self._console.print(
-                f"attempt {len(attempts)}: nDCG@20 {new.ndcg:.4f} in {new.seconds:.1f} s; {new}"
+                f"attempt {new.number}: nDCG@20 {new.ndcg:.4f} in {new.seconds:.1f} s; {new}"
             )
 
     def report(self, report: Report) -> None:

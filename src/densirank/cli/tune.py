@@ -35,8 +35,9 @@ from densirank.plotting import can_draw
 from densirank.progress import Bars
 
 if TYPE_CHECKING:
+    from densirank.search.study import Study
+    from densirank.search.trial import Trial
     from densirank.training.callbacks import Report
-    from densirank.tuning.trials import Study, Trial
 
 FIGURE = "trials.png"
 SHOWN = 6
@@ -56,7 +57,7 @@ def tune(
         typer.Option(min=1, help="How many trials. Default: 30; with --grid, as many as it takes."),
     ] = None,
     grid: Annotated[
-        bool, typer.Option("--grid", help="Climb over a grid, instead of asking Optuna.")
+        bool, typer.Option("--grid", help="Walk over a grid instead of asking Optuna.")
     ] = False,
     space: Annotated[
         Path | None,
@@ -90,8 +91,8 @@ def tune(
 
     Writes trials.jsonl, trials.png and best.toml, which 'densirank fit --config' reads.
     """
-    from densirank.tuning import search
-    from densirank.tuning.trials import best_of
+    from densirank.search import tune as search
+    from densirank.search.trial import best_of
 
     columns = (user_column, item_column, timestamp_column, weight_column)
     source = training_source(columns, format, ordered, data_dir)
@@ -132,8 +133,8 @@ def tune(
 
 
 def _show(study: Study, folder: Path, as_json: bool) -> None:
-    from densirank.tuning.figure import draw
-    from densirank.tuning.records import BEST
+    from densirank.search.figure import draw
+    from densirank.search.study import BEST
 
     best = study.best
     if can_draw():
@@ -198,7 +199,7 @@ class SearchBar(Bars):
 
     def trial(self, trials: Sequence[Trial]) -> None:
         """Take the trials so far, of which the last one is new."""
-        from densirank.tuning.trials import best_of
+        from densirank.search.trial import best_of
 
         trial, best = trials[-1], best_of(trials)
         status = "" if best is None else f"best nDCG@20 {best.ndcg:.4f}"

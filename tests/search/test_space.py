@@ -8,8 +8,8 @@ import pytest
 from densirank import METHODS
 from densirank.errors import InputError
 from densirank.methods import Method
-from densirank.tuning import Choices, Range
-from densirank.tuning.spaces import space_for, space_from
+from densirank.search import Choices, Range
+from densirank.search.space import space_for, space_from
 
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.name)

@@ -9,10 +9,9 @@ import pytest
 from densirank import METHODS
 from densirank.dimensions import Setting
 from densirank.errors import InputError
-from densirank.tuning import Range, Trial
-from densirank.tuning.search import search
-from densirank.tuning.spaces import space_from
-from densirank.tuning.tpe import tpe
+from densirank.search import Range, Trial
+from densirank.search.propose import run_trials, tpe
+from densirank.search.space import space_from
 
 pytest.importorskip("optuna")
 
@@ -36,7 +35,8 @@ def objective(setting: Setting) -> float:
 
 def visits(judged: Any, seed: int, number: int, earlier: list[Trial] | None = None) -> list[Trial]:
     earlier = earlier or []
-    return earlier + list(search(tpe(SPACE, DEFAULTS, seed), judged(objective), earlier, number))
+    propose = tpe(SPACE, DEFAULTS, seed)
+    return earlier + list(run_trials(propose, judged(objective), earlier, number))
 
 
 def test_it_finds_a_planted_optimum(judged: Any) -> None:
@@ -54,7 +54,7 @@ def test_it_starts_with_the_defaults_and_stays_in_the_space(judged: Any) -> None
     assert trials[0].settings == DEFAULTS
     for trial in trials:
         assert trial.settings == {key: SPACE[key].closest(v) for key, v in trial.settings.items()}
-        assert 1e-4 <= float(trial.settings["learning_rate"]) <= 1  # type: ignore[arg-type]
+        assert 1e-4 <= float(trial.settings["learning_rate"]) <= 1
         assert trial.settings["layers"] in range(1, 10)
 
 
@@ -83,7 +83,7 @@ def test_pruned_and_diverged_trials_can_be_told() -> None:
 def test_nothing_is_proposed_twice_and_a_small_space_comes_to_an_end(judged: Any) -> None:
     space = space_from(METHODS["wd-lgcn"], {"layers": [1, 2, 3], "optimiser": ["adam", "whitened"]})
     propose = tpe(space, {"layers": 3, "optimiser": "adam"}, seed=0)
-    trials = list(search(propose, judged(lambda setting: setting["layers"]), [], 99))
+    trials = list(run_trials(propose, judged(lambda setting: setting["layers"]), [], 99))
     assert len(trials) == len({tuple(trial.settings.values()) for trial in trials}) == 6
 
 

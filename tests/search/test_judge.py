@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from densirank import Interactions, Ranker
-from densirank.automatic.judging import FEWEST, Judge, popularity_scorer
 from densirank.data.splitting import validation_split
 from densirank.data.synthetic import planted
+from densirank.search.judge import FEWEST, Judge, popularity_scorer
 
 CPU = torch.device("cpu")
 

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from densirank import METHODS, Interactions, Ranker
+from densirank import METHODS, Interactions, Ranker, tune
 from densirank.data.splitting import validation_split
 from densirank.data.synthetic import planted
 from densirank.errors import InputError, StorageError, TrainingError
+from densirank.search import Range, Study, Trial
+from densirank.search.trial import Fits
 from densirank.training.callbacks import Report
-from densirank.tuning import Range, Study, Trial, search, tune
 
 DATA = planted(100, 60, items_per_user=10, test_items_per_user=3, seed=5).train
 TRAIN, HELD_OUT = validation_split(DATA, 0.2)
@@ -200,7 +201,7 @@ def test_ctrl_c_in_the_last_step_of_a_trial_ends_the_search_after_it() -> None:
 
 def test_a_stopped_trial_leaves_ctrl_c_as_it_was() -> None:
     handler = signal.getsignal(signal.SIGINT)
-    fits = search.Fits(METHODS["wd-lgcn"], SMALL, TRAIN, HELD_OUT, 0, "cpu", "auto")
+    fits = Fits(METHODS["wd-lgcn"], SMALL, TRAIN, HELD_OUT, 0, "cpu", "auto")
     perfect = [
         Trial(n, {}, "finished", 1.0, 1, 1, 0.0, ((0.1, 1.0),)) for n in range(1, 5)
     ]  # fmt: skip

@@ -1,12 +1,12 @@
-"""What is searched for a method: what its parts say of their settings, or what a person says."""
+"""The search space of a method: what its parts declare, or what the user gives."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
-from densirank.dimensions import Choices, Dimension, Range, Space, Value
+from densirank.dimensions import Choices, Dimension, Range, Space
 from densirank.errors import InputError
 from densirank.methods import Method
 from densirank.settings import Settings
@@ -14,14 +14,14 @@ from densirank.settings import Settings
 OF_OPTIMISER: Mapping[str, Space] = {
     "whitened": {"learning_rate": Range(0.02, 0.5, log=True, points=(0.05, 0.1, 0.2, 0.4))},
 }
-"""Where the learning rate lies for an optimiser that is no relative of Adam."""
+"""Learning rates for optimisers whose step sizes are not comparable with Adam's."""
 
 CLIPPING: Space = {"max_norm": Range(1.0, 9.0, points=tuple(map(float, range(1, 10))))}
 """The paper's n̄, for methods that clip norms."""
 
 
 def space_for(method: Method, fixed: Mapping[str, Any], ordered: bool = False) -> Space:
-    """What is searched for a method by default, less what has been fixed.
+    """The default space of a method, without the settings that are fixed.
 
     >>> from densirank.methods import method_named
     >>> sorted(space_for(method_named("wd-lgcn"), {"l2": 0.02}))
@@ -49,7 +49,7 @@ def space_from(method: Method, described: Mapping[str, Any]) -> Space:
     kind = method.settings_type
     kind.check_keys(described, method.name)
     space: dict[str, Dimension] = {}
-    for key in kind.rules():  # the order in a file changes nothing
+    for key in kind.rules():  # in this order, whatever the order of a file
         if key not in described:
             continue
         try:
@@ -72,12 +72,7 @@ def _dimension(kind: type[Settings], key: str, described: Any) -> Dimension:
         raise InputError(
             f"a list of choices or a table with low and high was expected, not {described!r}"
         )
-    return Choices(tuple(_setting(kind, key, value) for value in described))
-
-
-def _setting(kind: type[Settings], key: str, value: Any) -> Value:
-    (parsed,) = kind.parse({key: value}).values()
-    return cast(Value, parsed)
+    return Choices(tuple(kind.parse({key: value})[key] for value in described))
 
 
 def _range(table: Mapping[str, Any]) -> Range:

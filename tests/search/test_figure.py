@@ -5,8 +5,8 @@ from typing import Any
 
 from densirank import METHODS
 from densirank.dimensions import Setting, Space
-from densirank.tuning import Choices, Range, Study, Trial
-from densirank.tuning.figure import draw
+from densirank.search import Choices, Range, Study, Trial
+from densirank.search.figure import draw
 
 SPACE: Space = {
     "dim": Choices((8, 64)),

@@ -9,16 +9,16 @@ import pytest
 
 from densirank import METHODS
 from densirank.errors import DensirankError, InputError, StorageError
-from densirank.tuning import Choices, Study, Trial
-from densirank.tuning.records import Records
+from densirank.search import Choices, Study, Trial
+from densirank.search.study import Folder
 
 SEARCH: dict[str, Any] = {"method": "wd-lgcn", "seed": 0, "l2": {"low": 0.1, "points": [0.1]}}
 FIRST = Trial(1, {"l2": 0.1, "max_norm": None}, "finished", 1 / 3, 40, 50, 2.5, ((0.4, 0.1),))
 SECOND = Trial(2, {"l2": 0.2, "max_norm": 2.0}, "pruned", 0.1, 20, 30, 1.5, ((0.4, 0.1),))
 
 
-def records(folder: Path, resume: bool = True, **changes: Any) -> Records:
-    return Records(folder, SEARCH | changes, resume)
+def records(folder: Path, resume: bool = True, **changes: Any) -> Folder:
+    return Folder(folder, SEARCH | changes, resume)
 
 
 def test_trials_come_back_as_they_were(tmp_path: Path) -> None:

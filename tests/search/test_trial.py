@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from densirank.search.trial import FEWEST_FINISHED, SPARED_SHARE, Behind, MedianRule, Trial
 from densirank.training.callbacks import Report
-from densirank.tuning import Trial
-from densirank.tuning.pruning import FEWEST_FINISHED, SPARED_SHARE, Behind, MedianRule
 
 VALIDATIONS = 10
 

@@ -10,11 +10,12 @@ import pytest
 
 import densirank
 from densirank import Interactions, Ranker, autofit
-from densirank.automatic import Attempt, trials
-from densirank.automatic.watching import Nobody
 from densirank.data.splitting import validation_split
 from densirank.errors import InputError, TrainingError
 from densirank.fit import FitTask, Fitted, fit_scorer
+from densirank.search import Trial
+from densirank.search import autofit as autofit_module
+from densirank.search.autofit import Nobody
 
 SetClock = Callable[[float], None]
 A_LOOK = 0.001
@@ -94,7 +95,7 @@ def test_where_training_leads_nowhere_the_filter_is_chosen(
             raise TrainingError("the loss is no longer finite")
         return fit_scorer(task)
 
-    monkeypatch.setattr(trials, "fit_scorer", diverging)
+    monkeypatch.setattr(autofit_module, "fit_scorer", diverging)
     clock_by_looks(A_LOOK)
     ranker = autofit(log, 0.08, device="cpu")
     best, tried = _choice(ranker)
@@ -144,8 +145,8 @@ class Impatient(Nobody):
     def __init__(self, after: int) -> None:
         self.after = after
 
-    def tried(self, attempts: Sequence[Attempt]) -> None:
-        if len(attempts) == self.after:
+    def tried(self, trials: Sequence[Trial]) -> None:
+        if len(trials) == self.after:
             signal.raise_signal(signal.SIGINT)
 
 
@@ -188,8 +189,8 @@ def test_an_attempt_that_takes_too_long_ends_the_search_and_is_not_kept(
     class Slow(Nobody):
         """Makes the clock run once a model was trained."""
 
-        def tried(self, attempts: Sequence[Attempt]) -> None:
-            if len(attempts) == 3:
+        def tried(self, trials: Sequence[Trial]) -> None:
+            if len(trials) == 3:
                 clock_by_looks(0.02)
 
     clock_by_looks(A_LOOK)

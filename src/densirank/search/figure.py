@@ -1,4 +1,4 @@
-"""A picture of a search: how well each trial did, against each setting that was searched."""
+"""A figure of a search: the validation metric of each trial against each searched setting."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from densirank.dimensions import Dimension, Range
 from densirank.plotting import BLUE, GREY, VERMILION, make_plain, write_png
-from densirank.tuning.trials import Study, Trial
+from densirank.search.study import Study
+from densirank.search.trial import Trial
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PANELS_A_ROW = 3
 PANEL_WIDTH, PANEL_HEIGHT = 3.6, 3.0  # inches
-MARGIN = 0.04  # of an axis, on both sides
+MARGIN = 0.04  # share of an axis, on both sides
 
 
 def draw(study: Study, path: Path) -> None:
-    """Write the picture as a PNG file: a panel a setting, all on the same scale of quality."""
+    """Write the figure as a PNG file: one panel per setting, with a shared y axis."""
     from matplotlib.figure import Figure
 
     columns = min(PANELS_A_ROW, len(study.space))
@@ -59,14 +60,18 @@ def _draw_panel(panel: Axes, key: str, dimension: Dimension, study: Study) -> No
 
 
 def _places(panel: Axes, dimension: Dimension) -> Callable[[Any], float]:
-    """Set up the axis of a setting, all of what was searched; say where on it a value lies."""
+    """Set up the x axis of a setting; returns the function from a value to its position."""
+    from matplotlib.ticker import LogLocator
+
     if isinstance(dimension, Range) and dimension.log:
         room = (dimension.high / dimension.low) ** MARGIN
         panel.set_xscale("log")
         panel.set_xlim(dimension.low / room, dimension.high * room)
         panel.minorticks_off()
-        ticks = _round_numbers(dimension.low, dimension.high)
-        panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        decades = math.log10(dimension.high / dimension.low)
+        leading = (1, 2, 5) if decades <= 1.5 else (1, 3) if decades <= 3 else (1,)
+        panel.xaxis.set_major_locator(LogLocator(subs=leading))
+        panel.xaxis.set_major_formatter("{x:g}")
         return float
     if isinstance(dimension, Range):
         room = (dimension.high - dimension.low) * MARGIN
@@ -76,12 +81,3 @@ def _places(panel: Axes, dimension: Dimension) -> Callable[[Any], float]:
     names = ["none" if value is None else str(value) for value in dimension.values]
     panel.set_xticks(range(len(names)), names)
     return dimension.values.index
-
-
-def _round_numbers(low: float, high: float) -> list[float]:
-    """Powers of ten between two numbers, with what lies between them where there is room."""
-    decades = math.log10(high / low)
-    leading = (1, 2, 5) if decades <= 1.5 else (1, 3) if decades <= 3 else (1,)
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    numbers = [float(f"{digit}e{power}") for power in powers for digit in leading]
-    return [number for number in numbers if low <= number <= high]

@@ -1,4 +1,4 @@
-"""Held-out items of as many users as time allows, to judge by what ranks best."""
+"""Held-out items of as many users as the budget allows, to compare trials by."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from densirank.models.popularity import log_popularity
 from densirank.scores import Scorer, VectorScorer
 
 FEWEST = 512
-"""Users that are judged by, where there are as many."""
+"""Users to evaluate at the least, if there are as many."""
 
 
 @dataclass(frozen=True)
 class Judge:
-    """What attempts are fitted to, and the users whose held-out items they are judged by."""
+    """The training part of a search, and the users whose held-out items are evaluated."""
 
     train: Interactions
     held_out: HeldOut
     users: Tensor  # (users,) indices, in order
-    seconds: float = 0.0  # that a verdict takes, at the least
+    seconds: float = 0.0  # of an evaluation, at the least
 
     @classmethod
     def of(
         cls, train: Interactions, held_out: Interactions, device: torch.device, seconds: float
     ) -> Self:
-        """A judge who takes about so many seconds for a verdict, by what the first few take here.
+        """A judge that takes about so many seconds for an evaluation, measured on a few users.
 
         Users are added in an order of fixed seed, a doubling at a time, so that clocks that differ
         a little choose the same ones.

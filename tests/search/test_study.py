@@ -32,6 +32,14 @@ def test_trials_come_back_as_they_were(tmp_path: Path) -> None:
     assert {"densirank", "torch"} <= set(line["versions"])
 
 
+def test_records_from_before_trials_named_their_method_are_read(tmp_path: Path) -> None:
+    kept = records(tmp_path)
+    plain = FIRST.to_json()
+    del plain["method"]
+    (tmp_path / "trials.jsonl").write_text(json.dumps(plain) + "\n")
+    assert kept.trials() == [FIRST]
+
+
 @pytest.mark.parametrize("left", [1, 20, -1])
 def test_half_a_line_of_a_process_that_was_killed_is_cut(tmp_path: Path, left: int) -> None:
     kept = records(tmp_path)

@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from densirank.linalg.csr import KEPT, PartSource, SparsePart
+from densirank.linalg.csr import PartSource, SparsePart
 
 TILE = 1 << 19
 """Products that a CPU makes at once: about what its caches hold, and no fewer, as a call has its
@@ -77,15 +77,12 @@ class VectorScorer:
         return self.user_vectors.device
 
     def kept_part(self) -> SparsePart | None:
-        """The sparse part as a table, for whoever cannot make it: each user's highest entries."""
+        """The sparse part as a table, where it cannot be computed on demand."""
         part = self.sparse_part
         if part is None:
             return None
         everyone = torch.arange(self.n_users, device=self.device)
-        return SparsePart.joined(
-            part.take(users).highest(KEPT, self.n_items)
-            for users in torch.split(everyone, USERS_AT_ONCE)
-        )
+        return SparsePart.joined(part.kept(users) for users in torch.split(everyone, USERS_AT_ONCE))
 
     def scores(self, users: Tensor, out: Tensor | None = None) -> Tensor:
         scores = self.user_vectors.new_empty(len(users), self.n_items) if out is None else out

@@ -92,6 +92,17 @@ def lists_hold_every_unseen_item_once(subject: Subject) -> None:
     assert set(listed) == every - seen, "the lists are not what users have not seen"
 
 
+def items_had_keep_their_scores(subject: Subject) -> None:
+    """With ``filter_seen=False`` what people had comes before what only others had."""
+    if not subject.personal:
+        return
+    again = subject.ranker.recommend([2, 5], k=5, filter_seen=False)
+    for user, rows in again.group_by("user_id"):
+        listed = set(rows["item_id"].to_list())
+        expected = {item for item in range(SIZE) if (item + int(user[0])) % 2 == 0}
+        assert listed == expected, f"user {user[0]} had {expected}, but the list holds {listed}"
+
+
 def lists_go_from_the_best_to_the_worst(subject: Subject) -> None:
     """Ranks count from 1, and neither scores nor probabilities rise on the way."""
     for _, rows in subject.ranker.recommend(k=SIZE).group_by("user_id", maintain_order=True):
@@ -219,6 +230,7 @@ def _refuses(ask: Callable[[], object], word: str) -> None:
 METHOD_CHECKS: tuple[Callable[[Subject], None], ...] = (
     held_out_items_are_found,
     lists_hold_every_unseen_item_once,
+    items_had_keep_their_scores,
     lists_go_from_the_best_to_the_worst,
     probabilities_are_the_softmax_of_the_scores,
     scores_are_dot_products_and_a_sparse_part,

@@ -15,6 +15,7 @@ from scipy import sparse
 import densirank
 from densirank import scores as scores_module
 from densirank.data.interactions import Interactions
+from densirank.filters import item_filter as item_filter_module
 from densirank.filters.item_filter import FilterPart, FilterPartOnGPU, ItemFilter
 from densirank.linalg import products
 from densirank.linalg import sparse as sparse_products
@@ -45,7 +46,7 @@ class Case:
         ]
 
     def dense(self) -> NDArray[np.float64]:
-        """scale · g / σ(g) of the users asked for, 0 for items had, written down in loops."""
+        """scale · g / σ(g) of the users asked for, written down in loops."""
         data, n_items = self.data, self.data.n_items
         histories = [data.items_of(user).tolist() for user in range(data.n_users)]
         rows = list(histories)
@@ -65,7 +66,6 @@ class Case:
             weights = np.exp(self.recency * steps)
             g = (weights / weights.mean()) @ near[items]
             table[place] = float(self.scale[user]) * g / max(g.std(), 1e-9)
-            table[place, items] = 0
         return table
 
 
@@ -110,7 +110,6 @@ def test_what_is_made_for_some_users_is_the_dense_formula(case: Case, at_once: i
             np.testing.assert_allclose(table.cpu().numpy(), expected, rtol=1e-3, atol=1e-5)
             taken = part.take(users).to_scipy(case.data.n_items)
             np.testing.assert_allclose(taken.toarray(), expected, rtol=1e-3, atol=1e-5)
-            assert (taken.data > 0).all()  # nothing is said of items had
 
 
 def test_who_had_nothing_has_no_part() -> None:
@@ -120,8 +119,8 @@ def test_who_had_nothing_has_no_part() -> None:
     for part, device in Case(data, 0.0, 0, torch.ones(3), wanted).parts():
         table, users = torch.full((2, 3), 9.0, device=device), wanted.to(device)
         part.write(table, users)
-        assert (table > 0).tolist() == [[False, False, False], [True, False, False]]
-        assert part.take(users).rows.counts.tolist() == [0, 1]
+        assert (table > 0).tolist() == [[False, False, False], [True, True, True]]
+        assert part.take(users).rows.counts.tolist() == [0, 3]
 
 
 def test_a_table_of_it_keeps_each_users_highest_entries(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,11 +131,16 @@ def test_a_table_of_it_keeps_each_users_highest_entries(monkeypatch: pytest.Monk
     vectors = torch.ones(data.n_users, 1), items
     scorer = VectorScorer(*vectors, ItemFilter.of(data, CPU).added_to(*vectors, weight=3.0))
     everything = (scorer.scores(torch.arange(data.n_users)) - vectors[0] @ vectors[1].T).numpy()
-    monkeypatch.setattr(scores_module, "KEPT", 5)
+    monkeypatch.setattr(item_filter_module, "KEPT", 5)
     monkeypatch.setattr(scores_module, "USERS_AT_ONCE", 7)
     kept = scorer.kept_part()
     assert kept is not None
-    assert kept.rows.counts.max() == 5
-    for row, own in zip(everything, kept.to_scipy(data.n_items).toarray(), strict=True):
+    for user, (row, own) in enumerate(
+        zip(everything, kept.to_scipy(data.n_items).toarray(), strict=True)
+    ):
+        had = data.items_of(user)
+        np.testing.assert_allclose(own[had], row[had], atol=1e-5)
+        row[had] = own[had] = 0
+        assert (own > 0).sum() <= 5
         highest = np.sort(row)[::-1][:5]
         np.testing.assert_allclose(np.sort(own)[::-1][:5], highest, atol=1e-5)

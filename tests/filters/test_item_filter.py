@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,7 +44,8 @@ def _dense(owned: NDArray[np.bool_], rows: NDArray[np.bool_] | None = None) -> N
     near = (by_row * together).T @ (by_row * together)
     scores = owned @ (near * popularity[:, None] ** -0.5 * popularity**-0.4)
     spread = scores.std(axis=1, keepdims=True)
-    standardised: NDArray[np.float64] = scores / np.where(spread > 0, spread, 1)
+    flat = spread <= 1e-6 * scores.max(axis=1, keepdims=True)  # the same for all items
+    standardised: NDArray[np.float64] = np.where(flat, 0, scores / np.where(flat, 1, spread))
     return standardised
 
 
@@ -58,15 +60,14 @@ def _table(made: ItemFilter) -> NDArray[np.float32]:
 
 @settings(max_examples=30)
 @given(st.integers(2, 9), st.integers(2, 9), st.integers(0, 2**32 - 1), st.sampled_from([1, 50]))
-def test_unpruned_it_is_the_dense_formula_on_items_not_had(
+def test_unpruned_it_is_the_dense_formula(
     n_users: int, n_items: int, seed: int, block_products: int
 ) -> None:
     owned = _owned(n_users, n_items, seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sparse_products, "BLOCK_PRODUCTS", block_products)
         made = ItemFilter.of(densirank.read(sparse.csr_array(owned)), CPU)
-    expected = np.where(owned, 0, _dense(owned))
-    np.testing.assert_allclose(_table(made), expected, rtol=2e-4, atol=1e-5)
+    np.testing.assert_allclose(_table(made), _dense(owned), rtol=2e-4, atol=1e-5)
 
 
 def test_with_the_graphs_powers_it_is_the_linear_filter_of_the_graph() -> None:
@@ -75,7 +76,7 @@ def test_with_the_graphs_powers_it_is_the_linear_filter_of_the_graph() -> None:
     graph = owned / np.sqrt(degrees[0]) / np.sqrt(degrees[1])
     scores = graph @ graph.T @ graph
     made = ItemFilter.of(densirank.read(sparse.csr_array(owned)), CPU, kind="graph")
-    expected = np.where(owned, 0, scores / np.maximum(scores.std(1, keepdims=True), 1e-12))
+    expected = scores / np.maximum(scores.std(1, keepdims=True), 1e-12)
     np.testing.assert_allclose(_table(made), expected, rtol=2e-4, atol=1e-5)
 
 
@@ -87,7 +88,7 @@ def test_items_near_in_time_stand_together_once_more() -> None:
     names = data.item_ids.ids.tolist()
     together = np.array([[name in row for name in names] for row in rows])
     made = ItemFilter.of(data, CPU, span=2)
-    expected = np.where(together[:2], 0, _dense(together[:2], together))
+    expected = _dense(together[:2], together)
     np.testing.assert_allclose(_table(made), expected, rtol=2e-4, atol=1e-5)
 
 
@@ -99,8 +100,8 @@ def test_nearness_in_time_asks_for_an_order() -> None:
 def test_an_item_keeps_its_nearest_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
     owned = _owned(12, 30, seed=4)
     data = densirank.read(sparse.csr_array(owned))
-    monkeypatch.setattr(nearness, "NEIGHBOURS", 1)  # the item itself: what is had, is barred
-    assert not _table(ItemFilter.of(data, CPU)).any()
+    monkeypatch.setattr(nearness, "NEIGHBOURS", 1)  # the item itself
+    np.testing.assert_array_equal(_table(ItemFilter.of(data, CPU)) > 0, owned)
 
 
 def test_beside_vectors_both_count_in_standard_deviations() -> None:
@@ -110,7 +111,7 @@ def test_beside_vectors_both_count_in_standard_deviations() -> None:
     users, items = (torch.randn(n, 3, generator=generator) for n in owned.shape)
     scorer = VectorScorer(users, items, made.added_to(users, items, weight=0.7))
     dots = (users @ items.T).numpy()
-    expected = dots + 0.7 * dots.std(axis=1, keepdims=True) * np.where(owned, 0, _dense(owned))
+    expected = dots + 0.7 * dots.std(axis=1, keepdims=True) * _dense(owned)
     actual = scorer.scores(torch.arange(len(users))).numpy()
     np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-4)
 
@@ -133,3 +134,13 @@ def test_a_ranker_ranks_validates_and_saves_with_it(tmp_path: Path, kind: Filter
     loaded = densirank.load(tmp_path / "model", device="cpu")
     assert loaded.evaluate(world.test) == filtered.evaluate(world.test)
     assert loaded.evaluate(world.test) != plain.evaluate(world.test)
+
+
+@pytest.mark.parametrize("settings_", [{"filter_weight": 1.0}, {"low_pass_weight": 1.0}])
+def test_a_filter_that_says_the_same_of_all_items_adds_nothing(settings_: dict[str, Any]) -> None:
+    """All users had all items, so that nothing tells items apart."""
+    pairs = [(user, item) for user in range(12) for item in range(6)]
+    plain = Ranker("wd-mf", device="cpu", dim=2, iterations=3).fit(pairs)
+    both = Ranker("wd-mf", device="cpu", dim=2, iterations=3, **settings_).fit(pairs)
+    everybody = torch.arange(12)
+    torch.testing.assert_close(both.scorer_.scores(everybody), plain.scorer_.scores(everybody))

@@ -45,9 +45,12 @@ def _scores(ranker: Ranker) -> Floats:
     return ranker.scorer_.scores(torch.arange(ranker.interactions_.n_users)).numpy()
 
 
-def _positive_not_had(data: Interactions, l2: float) -> Floats:
+def _kept(data: Interactions, l2: float) -> Floats:
+    """Of items not had the positive scores; of items had all."""
     owned = data.matrix().toarray()
-    return np.where(owned > 0, 0, np.maximum(owned @ _regressions(data, l2), 0))
+    scores = owned @ _regressions(data, l2)
+    kept: Floats = np.where(owned > 0, scores, np.maximum(scores, 0))
+    return kept
 
 
 @settings(max_examples=30)
@@ -77,7 +80,7 @@ def test_scores_are_those_of_the_dense_formula(
     monkeypatch.setattr(ease, "BLOCK_BYTES", block_bytes)
     data = _log(seed=5)
     ranker = Ranker("ease", l2=2.0, device="cpu").fit(data)
-    expected = _positive_not_had(data, 2.0)
+    expected = _kept(data, 2.0)
     assert (expected > 0).sum() > 100
     np.testing.assert_allclose(_scores(ranker), expected, rtol=1e-4, atol=1e-6)
 
@@ -87,6 +90,9 @@ def test_a_user_keeps_the_highest_scores(monkeypatch: pytest.MonkeyPatch) -> Non
     everything = _scores(Ranker("ease", l2=2.0, device="cpu").fit(data))
     monkeypatch.setattr(ease, "KEPT", 3)
     kept = _scores(Ranker("ease", l2=2.0, device="cpu").fit(data))
+    owned = data.matrix().toarray() > 0
+    np.testing.assert_array_equal(kept[owned], everything[owned])
+    kept[owned] = everything[owned] = 0
     np.testing.assert_array_equal(np.sort(kept)[:, -3:], np.sort(everything)[:, -3:])
     assert ((kept > 0).sum(axis=1) <= 3).all()
     np.testing.assert_array_equal(kept[kept > 0], everything[kept > 0])
@@ -95,7 +101,7 @@ def test_a_user_keeps_the_highest_scores(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_single_precision_is_enough_for_the_order_of_the_items() -> None:
     world = planted(400, 150, items_per_user=15, test_items_per_user=5, seed=1)
     lists = Ranker("ease", l2=5.0, device="cpu").fit(world.train).recommend(k=10)
-    exact = _positive_not_had(world.train, 5.0)
+    exact = np.where(world.train.matrix().toarray() > 0, 0, _kept(world.train, 5.0))
     best = np.sort(exact, axis=1)[:, :-11:-1]
     listed = exact[lists["user_id"].to_numpy(), lists["item_id"].to_numpy()].reshape(best.shape)
     np.testing.assert_allclose(listed, best, rtol=1e-4)

@@ -13,15 +13,14 @@ from functools import cached_property
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy import sparse
 from torch import Tensor
 
 from densirank.data.interactions import Interactions
 from densirank.data.recency import recency_weights
 from densirank.filters.similarity import FilterKind, nearness
-from densirank.linalg.csr import PartSource, Rows, SparsePart
+from densirank.linalg.csr import KEPT, PartSource, Rows, SparsePart
 from densirank.linalg.products import write_product
-from densirank.linalg.sparse import Matrix, in_row_blocks, narrow, without
+from densirank.linalg.sparse import Matrix, best_besides, by_row_blocks, in_row_blocks, narrow
 from densirank.scores import score_spreads
 
 
@@ -72,12 +71,14 @@ class ItemFilter:
         return SparsePart.of(self.had, self.device), SparsePart.of(self.near, self.device)
 
 
-TINY = float(np.finfo(np.float32).tiny)
+FLAT = 1e-6
+"""Share of the mean square that the variance of a user's scores must exceed. What lies below is
+rounding: the scores are the same for all items, and there is nothing to standardise."""
 
 
 @dataclass(frozen=True)
 class FilterPart:
-    """scale_u · g_u / σ_u(g) of the items not had, σ over all items; on a CPU.
+    """scale_u · g_u / σ_u(g), σ over all items; on a CPU.
 
     It follows from what the user had and from each item's nearest ones. So those are kept, and not
     the scores of everybody: what is ranked is exact, and nothing is made before the first list.
@@ -95,10 +96,14 @@ class FilterPart:
         """All that these users' parts are made of, in this order."""
         had = self.had[users.numpy()]
         scale = self.scale[users].numpy()
-        blocks = in_row_blocks(
-            had, self.near, lambda rows, g: without(_scaled(g, scale[rows]), had[rows])
-        )
-        return SparsePart.of(sparse.vstack(blocks, format="csr"), users.device)
+        part = by_row_blocks(had, self.near, lambda rows, g: _scaled(g, scale[rows]))
+        return SparsePart.of(part, users.device)
+
+    def kept(self, users: Tensor) -> SparsePart:
+        """The highest of what is not had, and all of what is."""
+        part, had = self.take(users), self.had[users.numpy()]
+        kept = best_besides(part.to_scipy(self.near.shape[0]), KEPT, had)
+        return SparsePart.of(kept, users.device)
 
     def write(self, scores: Tensor, users: Tensor) -> None:
         """Set scores, (users, items), to the users' parts and to 0 where there is none."""
@@ -109,7 +114,6 @@ class FilterPart:
             _scaled(g, scale[rows]).toarray(out=table[rows])
 
         in_row_blocks(had, self.near, fill)
-        table[np.repeat(np.arange(len(table)), np.diff(had.indptr)), had.indices] = 0
 
 
 @dataclass(frozen=True)
@@ -133,13 +137,20 @@ class FilterPartOnGPU:
         indptr = torch.cat([ends.new_zeros(1), ends])
         return SparsePart(Rows(indptr, column), table[row, column])
 
+    def kept(self, users: Tensor) -> SparsePart:
+        """The highest of what is not had, and all of what is."""
+        n_items = len(self.near.rows)
+        part, had = (some.to_scipy(n_items) for some in (self.take(users), self.had.take(users)))
+        return SparsePart.of(best_besides(part, KEPT, had), users.device)
+
     def write(self, scores: Tensor, users: Tensor) -> None:
         """Set scores, (users, items), to the users' parts and to 0 where there is none."""
         own = self.had.take(users)
         write_product(own, self.near, scores)
-        spread = scores.var(dim=1, correction=0).clamp(min=TINY).sqrt()
-        scores *= (self.scale[users] / spread).unsqueeze(1)
-        scores[own.rows.row_of_entry, own.rows.columns] = 0
+        variance = scores.var(dim=1, correction=0)
+        flat = variance <= FLAT * scores.square().mean(dim=1)
+        factors = self.scale[users] / variance.masked_fill(flat, torch.inf).sqrt()
+        scores *= factors.unsqueeze(1)
 
 
 def _scaled(g: Matrix, scale: NDArray[np.float32]) -> Matrix:
@@ -153,7 +164,9 @@ def _scaled(g: Matrix, scale: NDArray[np.float32]) -> Matrix:
         return means
 
     if some.any():
-        variance = mean(g.data**2) - mean(g.data) ** 2
-        factors = scale[some] / np.sqrt(np.maximum(variance, TINY))
+        square = mean(g.data**2)
+        variance = square - mean(g.data) ** 2
+        flat = variance <= FLAT * square
+        factors = np.where(flat, 0, scale[some] / np.sqrt(np.where(flat, 1, variance)))
         g.data *= np.repeat(factors.astype(np.float32), counts[some])
     return g

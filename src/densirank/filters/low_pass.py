@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from densirank.data.interactions import Interactions
+from densirank.filters.item_filter import FLAT
 from densirank.linalg.csr import Rows, sparse_matrix
 from densirank.linalg.propagation import Propagation
 from densirank.scores import score_spreads
@@ -63,9 +64,10 @@ class LowPass:
     ) -> tuple[Tensor, Tensor]:
         """Longer vectors whose dot products are f + weight · σ_u(f) · g / σ_u(g)."""
         users = self.users(histories)
-        tiny = torch.finfo(users.dtype).tiny
-        scale = score_spreads(user_vectors, item_vectors)
-        scale = weight * scale / score_spreads(users, self.items).clamp(min=tiny)
+        spreads, level = score_spreads(users, self.items), users @ self.items.mean(dim=0)
+        flat = spreads.square() <= FLAT * (spreads.square() + level.square())
+        scale = weight * score_spreads(user_vectors, item_vectors)
+        scale = scale / spreads.masked_fill(flat, torch.inf)
         return (
             torch.cat([user_vectors, scale.unsqueeze(1) * users], dim=1),
             torch.cat([item_vectors, self.items], dim=1),

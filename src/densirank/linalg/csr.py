@@ -14,7 +14,6 @@ from scipy import sparse
 from torch import Tensor
 
 from densirank.data.interactions import Interactions
-from densirank.linalg.sparse import best_entries
 
 # What is used of it here has been stable since torch 2.0, and users can do nothing about it.
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
@@ -136,9 +135,9 @@ class SparsePart:
         indptr, entries = self.rows.entries_of(users)
         return SparsePart(Rows(indptr, self.rows.columns[entries]), self.values[entries])
 
-    def highest(self, count: int, n_columns: int) -> SparsePart:
-        """The ``count`` highest values of each user alone."""
-        return SparsePart.of(best_entries(self.to_scipy(n_columns), count), self.values.device)
+    def kept(self, users: Tensor) -> SparsePart:
+        """These users' parts, which are kept as they are."""
+        return self.take(users)
 
     def write(self, scores: Tensor, users: Tensor) -> None:
         """Set scores, (users, items), to the users' parts and to 0 where there is none."""
@@ -151,5 +150,9 @@ class PartSource(Protocol):
     """Anything that scores besides the dot product come from: stored, or made for who asks."""
 
     def take(self, users: Tensor) -> SparsePart: ...
+
+    def kept(self, users: Tensor) -> SparsePart:
+        """As a table: the :data:`KEPT` highest of items not had, and all of items had."""
+        ...
 
     def write(self, scores: Tensor, users: Tensor) -> None: ...

@@ -63,6 +63,14 @@ def best_entries(block: Matrix, count: int, barred: Matrix | None = None) -> Mat
     return best
 
 
+def best_besides(block: Matrix, count: int, had: Matrix) -> Matrix:
+    """The ``count`` highest entries of each row where ``had`` has none, and all others."""
+    ones = sparse.csr_array(
+        (np.ones_like(had.data, block.dtype), had.indices, had.indptr), had.shape
+    )
+    return best_entries(block, count, barred=had) + block.multiply(ones).tocsr()
+
+
 def without(block: Matrix, barred: Matrix) -> Matrix:
     """The entries of a matrix that do not stand where another has some."""
     ones = np.ones(barred.nnz, dtype=block.dtype)

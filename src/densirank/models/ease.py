@@ -52,10 +52,12 @@ class Ease(ItemItem):
 
     def solve(self, device: torch.device) -> tuple[SparsePart, SparsePart]:
         weights = item_weights(self.data, self.l2, device)
-        return (
-            _highest(_scores_not_had(self.data, weights), KEPT),
-            _highest(torch.split(weights, _rows_at_once(self.data)), self.count),
-        )
+        own: list[Tensor] = []
+        best = _highest(_scores_not_had(self.data, weights, own), KEPT).to_scipy(self.data.n_items)
+        had = self.data.matrix()
+        had.data = torch.cat(own).cpu().numpy()
+        near = _highest(torch.split(weights, _rows_at_once(self.data)), self.count)
+        return SparsePart.of(best + had, device), near
 
 
 def item_weights(data: Interactions, l2: float, device: torch.device) -> Tensor:
@@ -96,14 +98,15 @@ def _gram(data: Interactions, device: torch.device) -> Tensor:
     return gram
 
 
-def _scores_not_had(data: Interactions, weights: Tensor) -> Iterator[Tensor]:
-    """XB with 0 for the items a user has, some users at a time."""
+def _scores_not_had(data: Interactions, weights: Tensor, had_: list[Tensor]) -> Iterator[Tensor]:
+    """XB with 0 for the items a user has, whose scores ``had_`` is given; some users at a time."""
     had = Rows.of(data, weights.device)
     everybody = torch.arange(data.n_users, device=weights.device)
     for users in torch.split(everybody, _rows_at_once(data)):
         own = had.take(users)
         ones = weights.new_ones(len(own.columns))
         scores = sparse_matrix(own.indptr, own.columns, ones, (len(users), len(weights))) @ weights
+        had_.append(scores[own.row_of_entry, own.columns])
         scores[own.row_of_entry, own.columns] = 0
         yield scores
 

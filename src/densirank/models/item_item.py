@@ -9,12 +9,12 @@ import torch
 from densirank.data.interactions import Interactions
 from densirank.device import Hardware
 from densirank.linalg.csr import KEPT, SparsePart
-from densirank.linalg.sparse import Matrix, best_entries, by_row_blocks
+from densirank.linalg.sparse import Matrix, best_besides, by_row_blocks
 from densirank.models.base import Made, NewUsers, Trained
 
 
 class ItemItem(Made):
-    """f_u(i) = Σ w_ji over the user's items j, for the best items not had; 0 for all others.
+    """f_u(i) = Σ w_ji over the user's items j, for items had and the best others; 0 elsewhere.
 
     The vectors have no dimensions, so that the sparse part is all there is of a score.
     """
@@ -29,7 +29,7 @@ class ItemItem(Made):
         self._neighbours: SparsePart | None = None
 
     def solve(self, device: torch.device) -> tuple[SparsePart, SparsePart]:
-        """(each user's best scores, each item's neighbours and their weights)."""
+        """(each user's own and best scores, each item's neighbours and their weights)."""
         raise NotImplementedError
 
     @staticmethod
@@ -45,12 +45,12 @@ class ItemItem(Made):
 
     @classmethod
     def fold_in_sparse(cls, trained: Trained, histories: Interactions) -> SparsePart:
-        """The best scores of items not had."""
+        """The scores of items had, and the best of others."""
         scorer, had = trained.scorer, histories.matrix()
         assert scorer.neighbours is not None, "a model of items by items keeps its neighbours"
         weights = cls.weights(scorer.neighbours.to_scipy(scorer.n_items))
         best = by_row_blocks(
-            had, weights, lambda users, block: best_entries(block, KEPT, barred=had[users])
+            had, weights, lambda users, block: best_besides(block, KEPT, had[users])
         )
         return SparsePart.of(best, scorer.device)
 

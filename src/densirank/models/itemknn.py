@@ -12,7 +12,7 @@ from scipy import sparse
 from densirank.data.interactions import Interactions
 from densirank.dimensions import Range, Space
 from densirank.linalg.csr import KEPT, SparsePart
-from densirank.linalg.sparse import Matrix, best_entries, by_row_blocks
+from densirank.linalg.sparse import Matrix, best_besides, best_entries, by_row_blocks
 from densirank.models.item_item import ItemItem
 from densirank.settings import Number, Settings, Whole, setting
 
@@ -54,7 +54,7 @@ class ItemKNN(ItemItem):
         owned = self.data.matrix()
         near = nearest_items(self.data, self.count, self.shrinkage)
         scores = by_row_blocks(
-            owned, near.T.tocsr(), lambda users, block: best_entries(block, KEPT, owned[users])
+            owned, near.T.tocsr(), lambda users, block: best_besides(block, KEPT, owned[users])
         )
         return SparsePart.of(scores, device), SparsePart.of(near, device)
 

@@ -17,7 +17,7 @@ from typing import ClassVar, Protocol, Self
 import torch
 from torch import Tensor
 
-from densirank.linalg.csr import KEPT, Rows, RowSource, SparsePart
+from densirank.linalg.csr import Rows, RowSource, SparsePart
 from densirank.ranking.blocks import barred_items
 from densirank.ranking.topk import Lists, best_columns, top_k
 from densirank.scores import USERS_AT_ONCE, VectorScorer
@@ -123,7 +123,7 @@ def _widening(
     scores = torch.full((len(users), k), -torch.inf, device=scorer.device)
     still = torch.arange(len(users), device=scorer.device)
     part = None if scorer.sparse_part is None else scorer.sparse_part.take(users)
-    named = None if part is None else part.highest(KEPT, scorer.n_items).rows
+    named = None if scorer.sparse_part is None else scorer.sparse_part.kept(users).rows
     while len(still) and fetched * EXACT_FROM <= scorer.n_items:
         asking = users[still]
         candidates = index.nearest(scorer.user_vectors[asking].cpu(), fetched).to(scorer.device)

@@ -30,10 +30,11 @@ test: $(VENV)/installed-dev  ## run the tests
 test-pythons:  ## run the tests on every CPython from 3.11 on that is found, a line each
 	'$(PYTHON)' scripts/pythons.py --test
 
-lint: $(VENV)/installed-dev  ## check style, format and types
+lint: $(VENV)/installed-dev  ## check style, format, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --cache-dir build/import-linter
 
 format: $(VENV)/installed-dev  ## mend style and format
 	$(BIN)/ruff check --fix .

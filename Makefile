@@ -18,7 +18,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
 TORCH_CHOSEN := $(VENV)/torch-$(or $(TORCH),auto)
 
-.PHONY: demo test test-pythons lint format clean help
+.PHONY: demo test test-pythons lint format paper clean help
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/installed  ## train on generated data with known probabilities (the default)
@@ -40,6 +40,9 @@ format: $(VENV)/installed-dev  ## mend style and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+paper: $(VENV)/installed-paper  ## make the tables of docs/results.md and their figures from the records
+	$(BIN)/python -m paper all --datasets gowalla,yelp2018,amazon-book-24k --out build/paper --document docs/results.md
+
 clean:  ## remove the environments
 	rm -rf .venv .venv-3.*
 
@@ -59,8 +62,8 @@ $(VENV)/installed: pyproject.toml constraints.txt | $(TORCH_CHOSEN)
 	$(PIP_INSTALL) --editable .
 	@touch $@
 
-$(VENV)/installed-dev: $(VENV)/installed
-	$(PIP_INSTALL) --editable '.[dev]'
+$(VENV)/installed-dev $(VENV)/installed-paper: $(VENV)/installed
+	$(PIP_INSTALL) --editable '.[$(patsubst installed-%,%,$(notdir $@))]'
 	@touch $@
 
 N := 5

@@ -18,7 +18,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
 TORCH_CHOSEN := $(VENV)/torch-$(or $(TORCH),auto)
 
-.PHONY: demo test test-pythons lint format clean help
+.PHONY: demo test test-pythons lint format docs paper clean help
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/installed  ## train on generated data with known probabilities (the default)
@@ -30,14 +30,22 @@ test: $(VENV)/installed-dev  ## run the tests
 test-pythons:  ## run the tests on every CPython from 3.11 on that is found, a line each
 	'$(PYTHON)' scripts/pythons.py --test
 
-lint: $(VENV)/installed-dev  ## check style, format and types
+lint: $(VENV)/installed-dev  ## check style, format, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --cache-dir build/import-linter
 
 format: $(VENV)/installed-dev  ## mend style and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(VENV)/installed-docs  ## build the documentation site in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "build/site/index.html is the first page; '$(BIN)/python -m http.server -d build/site' also serves its search"
+
+paper: $(VENV)/installed-paper  ## make the tables of docs/results.md and their figures from the records
+	$(BIN)/python -m paper all --datasets gowalla,yelp2018,amazon-book-24k --out build/paper --document docs/results.md
 
 clean:  ## remove the environments
 	rm -rf .venv .venv-3.*
@@ -58,8 +66,8 @@ $(VENV)/installed: pyproject.toml constraints.txt | $(TORCH_CHOSEN)
 	$(PIP_INSTALL) --editable .
 	@touch $@
 
-$(VENV)/installed-dev: $(VENV)/installed
-	$(PIP_INSTALL) --editable '.[dev]'
+$(VENV)/installed-dev $(VENV)/installed-docs $(VENV)/installed-paper: $(VENV)/installed
+	$(PIP_INSTALL) --editable '.[$(patsubst installed-%,%,$(notdir $@))]'
 	@touch $@
 
 N := 5

@@ -20,6 +20,7 @@ from densirank.data.datasets import PUBLIC_SETS
 from densirank.errors import InputError
 from densirank.methods import METHODS
 from densirank.progress import TrainingBar
+from paper.document import renew_file
 from paper.grids import GRIDS
 from paper.planning import PRODUCTS, Job, commands_for, jobs_for, missing
 from paper.products import MAKERS, Request
@@ -49,6 +50,10 @@ def paper(
         Path | None,
         typer.Option("--out", metavar="DIR", help="Folder for Markdown, JSON and pictures."),
     ] = None,
+    document: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Markdown file whose marked tables are written anew."),
+    ] = None,
     run: Annotated[
         bool, typer.Option("--run", help="Make what is missing; a later call goes on from there.")
     ] = False,
@@ -68,6 +73,8 @@ def paper(
     Settings are chosen on a part of the training data, then tested once. What is missing is said,
     with the command that makes it.
     """
+    if document is not None and not document.is_file():
+        raise InputError(f"there is no file {document} to write tables into")
     if product not in (ALL, *PRODUCTS):
         raise InputError(f"there is no {product!r}; there are {', '.join(PRODUCTS)} and {ALL}")
     products = list(PRODUCTS) if product == ALL else [product]
@@ -96,6 +103,9 @@ def paper(
         files = one.files + (one.write(out_dir, name) if out_dir is not None else [])
         if files:
             err.print(f"{name}: written to {', '.join(map(str, files))}")
+    if document is not None:
+        changed = renew_file(document, (sheet for one in shown.values() for sheet in one.sheets))
+        err.print(f"{document}: {'changed: ' + '; '.join(changed) if changed else 'as it was'}")
 
     absent = sorted({job.method for job in jobs} - set(METHODS))
     if absent:

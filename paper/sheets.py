@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.box import SIMPLE
 from rich.table import Table
@@ -33,15 +33,27 @@ class Sheet:
             table.add_row(*map(Text, row))
         return table
 
+    def narrowed(self) -> Sheet:
+        """The same without the columns in which no row says anything."""
+        kept = [
+            place
+            for place in range(len(self.columns))
+            if not self.rows or any(row[place] not in ("", "–") for row in self.rows)
+        ]
+        return replace(
+            self,
+            columns=tuple(self.columns[place] for place in kept),
+            rows=tuple(tuple(row[place] for place in kept) for row in self.rows),
+        )
+
+    def lines(self) -> list[str]:
+        """The table alone, in lines of Markdown."""
+        rule = ("---", *["---:"] * (len(self.columns) - 1))
+        return [_line(self.columns), _line(rule), *map(_line, self.rows)]
+
     def markdown(self) -> str:
         """For a document."""
-        lines = [
-            f"### {self.title}",
-            "",
-            _line(self.columns),
-            _line(("---", *["---:"] * (len(self.columns) - 1))),
-            *map(_line, self.rows),
-        ]
+        lines = [f"### {self.title}", "", *self.lines()]
         return "\n".join([*lines, "", self.note, ""] if self.note else [*lines, ""])
 
 

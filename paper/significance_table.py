@@ -108,7 +108,7 @@ def sheet_of_pairs(
         tuple(pair.cells() for pair in pairs),
         f"Paired: randomised Tukey HSD over the users, seed 0 of each method; unpaired: the "
         f"classical one. Tested together: {labels or 'none'}.",
-    )
+    ).narrowed()
 
 
 def probability(p: float) -> str:

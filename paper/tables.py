@@ -125,7 +125,7 @@ def sheet_of(table: ResultTable, dataset: str, lines: Sequence[Line], quick: boo
         ("method", *COLUMNS, "seeds", "training"),
         tuple(line.cells() for line in lines),
         f"{note} {table.note}".strip(),
-    )
+    ).narrowed()
 
 
 def _compared(ours: Spread | None, published: float | None) -> tuple[str, str, str]:

@@ -13,6 +13,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 WHOLE_LINK = re.compile(r"\[[^]]*\]\([^)]*\)")
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]+)?\)")
 NAME = re.compile(r"`(densirank(?:\.\w+)+)(?:\([^`]*\))?`")
+FILE = re.compile(r"`((?:\w+/)+\w+\.py)`")
 TEST = re.compile(r"`((?:\w+/)*test_\w+\.py)`")
 
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -65,3 +66,10 @@ def test_tests_that_are_named_exist(page: Path) -> None:
     named = set(TEST.findall(WHOLE_LINK.sub("", page.read_text(encoding="utf-8"))))
     missing = {test for test in named if not any((folder / test).exists() for folder in folders)}
     assert missing == set()
+
+
+@every_page
+def test_files_that_are_named_exist(page: Path) -> None:
+    folders = [ROOT, ROOT / "src" / "densirank", ROOT / "tests", page.parent]
+    named = set(FILE.findall(WHOLE_LINK.sub("", page.read_text(encoding="utf-8"))))
+    assert {name for name in named if not any((at / name).exists() for at in folders)} == set()

@@ -1,4 +1,4 @@
-"""The guide is true: its commands are run, in its order, in an empty folder."""
+"""The guide and the README are true: their code is run, in its order, in an empty folder."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from forking import free_port
 
 ROOT = Path(__file__).parents[1]
 GUIDE = ROOT / "docs" / "guide.md"
+README = ROOT / "README.md"
 WARM = ROOT / "tests" / "tools" / "warm.py"
 SECONDS = 240
 BUDGETS = {"--budget 10s": "--budget 3s", '"5s"': '"1s"'}
@@ -76,6 +77,17 @@ def test_every_command_of_the_guide_works(tmp_path: Path, tools: str) -> None:
     assert '"kind":"folded-in"' in done.stdout.replace(" ", "")
     assert (tmp_path / "lists.parquet").stat().st_size > 0
     assert (tmp_path / "reliability.png").stat().st_size > 0
+
+
+def test_the_example_of_the_readme_works(tmp_path: Path, tools: str) -> None:
+    readme = README.read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
+    assert code.count('"10s"') == 1
+    _run(["python", str(ROOT / "examples" / "bookshop.py"), "shop"], tmp_path, tools)
+    done = _run(["python", "-c", code.replace('"10s"', '"1s"')], tmp_path, tools)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout.count("ada.01") >= 12
+    assert "zoe" in done.stdout
 
 
 def test_a_command_that_fails_fails_and_says_why(tmp_path: Path, tools: str) -> None:

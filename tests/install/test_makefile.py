@@ -72,8 +72,10 @@ class Checkout:
 
     def done(self) -> list[str]:
         """What the interpreters were told to do by the last make, in a word each."""
-        words = {"venv": "venv", "torch_build": "torch", "[dev]": "dev", "--editable .": "install"}
+        words = {"venv": "venv", "torch_build": "torch", "[dev]": "dev"}
+        words |= {"[docs]": "docs extra", "[paper]": "paper extra", "--editable .": "install"}
         words |= {"demo.py": "demo", "pytest": "test", "ensurepip": "ensurepip"}
+        words |= {"mkdocs build --strict": "docs", "-m paper all": "paper"}
         lines = self.log.read_text().splitlines()
         return [next(word for part, word in words.items() if part in line) for line in lines]
 
@@ -91,6 +93,16 @@ def test_an_environment_is_made_once_and_in_order(checkout: Checkout) -> None:
     assert checkout.done() == ["dev", "test"]
     assert checkout.make("test", python).returncode == 0
     assert checkout.done() == ["test"]
+
+
+@pytest.mark.parametrize("what", ["docs", "paper"])
+def test_an_extra_is_installed_for_what_needs_it(checkout: Checkout, what: str) -> None:
+    python = f"PYTHON={checkout.python('3.13')}"
+    checkout.make("demo", python)
+    assert checkout.make(what, python).returncode == 0
+    assert checkout.done() == [f"{what} extra", what]
+    assert checkout.make(what, python).returncode == 0
+    assert checkout.done() == [what]
 
 
 def test_every_version_has_an_environment_of_its_own(checkout: Checkout) -> None:

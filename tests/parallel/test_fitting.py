@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from densirank import Ranker, load
+from densirank.errors import InputError
+from densirank.ranker import fit_ranker
+from densirank.world import World
 
 NAMES = [
     "wd-mf-adam",
@@ -81,3 +84,9 @@ def test_the_loss_and_the_validation_are_those_of_all_users(
 
 ROUNDING = 1e-5
 """Of float32, grown over fifty steps: another order of sums is another last digit in each."""
+
+
+def test_several_processes_have_no_half_precision() -> None:
+    ranker = Ranker("wd-mf", precision="half", device="cpu")
+    with pytest.raises(InputError, match="several processes compute in float32"):
+        fit_ranker(ranker, [(1, 2), (2, 1)], world=World(backend="gloo"))

@@ -21,7 +21,7 @@ class Route:
     """Which rows of a sharded table this process reads, and which of its own the others read."""
 
     def __init__(self, world: World, n_rows: int, wanted: Tensor) -> None:
-        """``wanted`` are different rows of the table, in any order."""
+        """``wanted`` are distinct rows of the table, in any order."""
         self._world = world
         ordered, self._order = wanted.sort()
         bounds = torch.tensor(world.bounds(n_rows), device=wanted.device)
@@ -34,13 +34,13 @@ class Route:
         self._asked_for = world.exchange(ordered, self._from_each, self._to_each) - own.start
 
     def fetch(self, own_rows: Tensor) -> Tensor:
-        """The wanted rows, (wanted, dim), of a table of which every process has its own."""
+        """The wanted rows, (wanted, dim), of a table of which every process passes its own."""
         asked_for = own_rows.index_select(0, self._asked_for)
         came = self._world.exchange(asked_for, self._to_each, self._from_each)
         return torch.empty_like(came).index_copy_(0, self._order, came)
 
     def bring_back(self, rows: Tensor) -> Tensor:
-        """To every own row the sum of what all processes have for it, always in the same order."""
+        """For every own row the sum over all processes, always in the same order."""
         ordered = rows.index_select(0, self._order)
         came = self._world.exchange(ordered, self._from_each, self._to_each)
         own_rows = came.new_zeros(self._n_own, came.shape[1])

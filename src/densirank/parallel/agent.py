@@ -1,8 +1,8 @@
-"""torchrun's own process, which waits without a limit where a cable to the store was cut.
+"""Ending torchrun's own process, which hangs where the connection to the store was cut.
 
-A process of the run that has to end for that reason says so and ends; torchrun would notice after a
-quarter of an hour at best, and is deaf to signals until then. So this file is also a script, which
-outlives the process that starts it: it lets torchrun end by itself, and otherwise kills it.
+The processes of the run notice and end; torchrun itself would notice after a quarter of an hour at
+best, and handles no signals until then. So this file is also a script, which outlives the process
+that starts it: it waits for torchrun to end by itself, and otherwise kills it.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import sys
 from pathlib import Path
 
 NAMES = ("torchrun", "torch.distributed.run")
-"""By what is in its command line, it is told from other parents."""
+"""torchrun is recognised by one of these in its command line."""
 
 PATIENCE = 8.0
 """Seconds in which torchrun may notice by itself that its processes have ended."""
 
 
 def agent_of_this_process() -> int | None:
-    """A handle of torchrun, where it started this process and is not to start it again.
+    """A handle of torchrun, if it started this process and will not start it again.
 
-    A process number would not do: it may be another's by the time that it is needed.
+    A process id would not do: the system may have given it to another process by then.
     """
     said = os.environ
     if said.get("TORCHELASTIC_RESTART_COUNT") != said.get("TORCHELASTIC_MAX_RESTARTS", ""):
@@ -42,7 +42,7 @@ def agent_of_this_process() -> int | None:
 
 
 def end_with_this_process(agent: int) -> None:
-    """Start the script that sees that torchrun ends."""
+    """Start the script that ends torchrun if it does not end by itself."""
     subprocess.Popen(
         [sys.executable, "-I", "-S", __file__, str(agent)],
         pass_fds=[agent],

@@ -1,10 +1,11 @@
-"""One process fails: all end, none hangs, and the first one says why.
+"""When one process fails, all end: none hangs, and the first one prints why.
 
-A process that waits for another inside a collective can be told nothing. So every process has a
-thread that asks the store, a few times a second, whether another one has left word, and one that
-ends the process then, or on SIGTERM, by which torchrun stops those that are left when one was
-killed. The second thread waits for no answer of the store, and neither does the end: what has to
-be said is said within :data:`LAST_WORD` or not at all, and :data:`END_WITHIN` is the latest.
+A process that waits inside a collective cannot be told anything. So every process has a listener, a
+thread that asks the store several times a second whether another process has reported a failure,
+and a watcher, a thread that then ends the process, as it does on SIGTERM, by which torchrun stops
+the others when one was killed. The watcher never waits for the store, and neither does the end of
+the process: reporting is given up after :data:`LAST_WORD`, and the process ends within
+:data:`END_WITHIN` at the latest.
 """
 
 from __future__ import annotations
@@ -35,27 +36,27 @@ LOOK_EVERY = 0.1
 """Seconds between two questions to the store."""
 
 GRACE = 0.5
-"""Seconds in which a process may find by itself what another has found, or the cause come in."""
+"""Seconds in which a process may find the failure itself, or the report of its cause arrive."""
 
 LAST_WORD = 3.0
-"""Seconds in which the store takes down why this process ends, and says if another ended first."""
+"""Seconds in which the store has to take this process's report, or answer with an earlier one."""
 
 HEARING = 7.0
-"""Seconds after which a process speaks itself, if the first one has not spoken for it."""
+"""Seconds after which a process prints the error itself, if the first one has not."""
 
 LEAVING = 5.0
-"""Seconds for which a process whose store the others look at stays for them, having spoken."""
+"""Seconds for which the process that hosts the store stays for the others, after printing."""
 
 BRIEF = 1.0
-"""Seconds that any other word to the store may take when a process ends."""
+"""Seconds that any other request to the store may take when a process ends."""
 
 END_WITHIN = 13.0
-"""Seconds after which a process that has to end does, whatever it waits for."""
+"""Seconds after which a failing process ends, whatever it waits for."""
 
 
 @dataclass(frozen=True)
 class Word:
-    """What a process leaves for the others when it fails."""
+    """The report that a failing process leaves for the others."""
 
     rank: int
     sentence: str
@@ -69,8 +70,8 @@ class Word:
 class Alarm:
     """While active, the failure of one process is the failure of all.
 
-    ``store`` is a connection of its own. Where the store ends with this process (``hosts_store``),
-    it ends last.
+    ``store`` is a connection of its own. The process that hosts the store (``hosts_store``) ends
+    last.
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class Alarm:
             signal.raise_signal(signal.SIGTERM)
 
     def _fail(self, error: BaseException) -> None:
-        """Tell the others, let the first one say it, and end."""
+        """Report to the others, let the first process print why, and end."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is ending already
         own = Word.of(error, self._rank)
         with self._end(own):
@@ -141,7 +142,7 @@ class Alarm:
             self._say(own if own.sentence == first.sentence else first)
 
     def _listen(self) -> None:
-        """Ask the store for word of a failure until there is some, or no store to ask."""
+        """Poll the store until a failure is reported there, or the store is gone."""
         while not self._left.wait(LOOK_EVERY):
             try:
                 if not self._store.has("failure"):
@@ -153,7 +154,7 @@ class Alarm:
             return
 
     def _watch(self) -> None:
-        """End the process once there is news of a failure, or a SIGTERM."""
+        """End the process once a failure is reported, or on SIGTERM."""
         while not self._left.is_set():
             self._stopped |= signal.SIGTERM in self._bell.recv(64)
             word = self._news
@@ -170,9 +171,9 @@ class Alarm:
 
     @contextmanager
     def _end(self, word: Word) -> Iterator[None]:
-        """End the process after this block, whatever happens in it, or some time in it.
+        """End the process after this block, or during it once :data:`END_WITHIN` is over.
 
-        One thread does, the first that comes here.
+        Only the first thread that comes here does.
         """
         self._ending.acquire()
         self._status = word.status
@@ -194,7 +195,7 @@ class Alarm:
         os._exit(self._status)
 
     def _first_word(self, own: Word) -> Word:
-        """The word of who failed first: this process's own, if no other's came before."""
+        """The report of the process that failed first: this one's, if there is no earlier one."""
         try:
             left = self._store.first("failure", json.dumps(asdict(own)), within=LAST_WORD)
         except dist.DistError:  # no store, no others' words
@@ -202,7 +203,7 @@ class Alarm:
         return Word(**json.loads(left))
 
     def _say(self, word: Word) -> None:
-        """Say why all end, if it is this process that does."""
+        """Print why all end, if this is the process that does."""
         self._status = word.status
         if self._rank == 0 or self._speaks_for_others():
             of_whom = "" if word.rank == self._rank else f"process {word.rank}: "
@@ -212,9 +213,9 @@ class Alarm:
             self._acknowledge()
 
     def _speaks_for_others(self) -> bool:
-        """Whether the first process has not spoken, and no other one here does.
+        """Whether this process prints the error: the first one has not, and no other here does.
 
-        Only when it has may others end, and it be stopped.
+        Others wait for the first process: torchrun would stop it as soon as one of them ends.
         """
         with suppress(dist.DistError):
             self._store.wait("heard", within=HEARING)
@@ -226,7 +227,7 @@ class Alarm:
         return os.environ.get("LOCAL_RANK", "0") == "0"
 
     def _acknowledge(self) -> None:
-        """Tell the others that it is said; if the store ends with this process, let them hear."""
+        """Tell the others that the error is printed; a host of the store waits until they know."""
         deadline = time.monotonic() + LEAVING
         with suppress(dist.DistError):
             self._store.set("heard", "yes", within=BRIEF)
@@ -242,14 +243,14 @@ STOPPED = f"stopped by SIGTERM, as torchrun does with all processes when one is 
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether memory was what was missing, on a device or beside it."""
+    """Whether memory ran out, on a device or on its host."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
 
 
 def sentence_of(error: BaseException) -> str:
-    """What to say about an error, in one sentence."""
+    """One sentence about an error."""
     text = str(error).strip().partition("\n")[0]
     if isinstance(error, DensirankError):
         return text
@@ -275,7 +276,7 @@ def status_of(error: BaseException) -> int:
 
 
 def _expected(error: BaseException) -> bool:
-    """Whether a sentence says all there is to say."""
+    """Whether the sentence is enough, so that no traceback is printed."""
     told = isinstance(error, DensirankError | OSError | KeyboardInterrupt | SystemExit)
     return told or out_of_memory(error)
 

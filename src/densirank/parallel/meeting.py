@@ -1,10 +1,10 @@
-"""How the processes of a run find each other, however often torchrun starts them anew.
+"""How the processes of a run find each other, however often torchrun restarts them.
 
-torchrun has one store for all attempts of a run, and what an attempt has left there stays: the
-addresses of processes that are gone, the word of what ended it. The number of restarts does not
-tell attempts apart, for every node counts its own. So an attempt bears a name that its first
-process makes up, and gives to processes by the names that they made up: nothing of another attempt
-can be taken for an answer, and all that is said later is said under the attempt's name.
+torchrun has one store for all attempts of a run, and what an attempt writes there stays: addresses
+of processes that are gone, the report of what ended it. The number of restarts does not tell
+attempts apart, for every node counts its own. So the first process makes up a name for the attempt,
+and gives it to the others under names that they made up: nothing of another attempt can be taken
+for an answer, and all later keys begin with the attempt's name.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Meeting:
         return cls(rank, size, timeout, run, name, hosts)
 
     def gather(self) -> None:
-        """Wait until all are there; the first process answers the others until they are."""
+        """Wait until all processes are here; the first one answers the others until then."""
         try:
             arrived = self.store("meeting")
             if self.rank > 0:
@@ -81,7 +81,7 @@ class Meeting:
             raise self._alone(briefly(error)) from error
 
     def connect(self, backend: str) -> None:
-        """Make the process group; everybody's addresses are those of this attempt.
+        """Make the process group, with addresses of this attempt alone.
 
         Functions of ``torch.distributed.nn`` have the group of the moment they are imported as
         their default, and would keep it, and its threads, from ending: they come first.
@@ -100,7 +100,7 @@ class Meeting:
             raise self._alone(briefly(error)) from error
 
     def store(self, name: str) -> RunStore:
-        """A connection of its own to what this attempt alone says."""
+        """A connection of its own to the keys of this attempt."""
         try:
             return self.run.named(f"{self.name}/{name}")
         except dist.DistError as error:

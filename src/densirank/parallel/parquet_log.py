@@ -1,4 +1,4 @@
-"""A log as it lies on disk: one Parquet file or a folder of them, read some rows at a time.
+"""A log on disk: one Parquet file or a folder of them, read some rows at a time.
 
 Ids are found by polars' streaming engine, which holds the distinct ones and not the rows. The rows
 themselves are read in slices, in the order they are written in: which of two equal pairs is the
@@ -51,7 +51,7 @@ class Ids:
         return vocabulary_of(self.ids)
 
     def encoder(self) -> Encoder:
-        """What turns a column of these ids into their indices."""
+        """A function from a column of these ids to their indices."""
         return self._text_encoder() if self.ids.dtype == pl.String else self._number_encoder()
 
     def _text_encoder(self) -> Encoder:
@@ -83,7 +83,7 @@ class Ids:
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows that stand together, the first of them at ``start`` in their file."""
+    """Consecutive rows of a file, the first of them at ``start``."""
 
     path: Path
     start: int
@@ -91,7 +91,7 @@ class Block:
 
     @property
     def origin(self) -> str:
-        """What messages that count rows in the block call it."""
+        """Names the block in messages that count its rows."""
         return f"{self.path}, after data row {self.start}" if self.start else str(self.path)
 
 
@@ -106,7 +106,7 @@ class Log:
 
     @classmethod
     def open(cls, origin: Path, wishes: Columns) -> Log:
-        """Find the files and their columns, or say what is wrong with them."""
+        """Find the files and their columns, and refuse those that do not agree."""
         files = tuple(_files(origin))
         schemas = [sound_parquet(path, _scan(path).collect_schema) for path in files]
         found = wishes.find(schemas[0].names(), str(files[0]))
@@ -125,7 +125,7 @@ class Log:
 
     @cached_property
     def kind(self) -> np.dtype[Any]:
-        """What a record of :meth:`records` holds."""
+        """The type of the records of :meth:`records`."""
         others = self._numbers(Block(self.files[0], 0, self.schema.to_frame()))
         kinds = [(role, values.dtype) for role, values in others.items()]
         return np.dtype([("user", np.int32), ("item", np.int32), *kinds])

@@ -142,7 +142,7 @@ class Partition:
 
     @classmethod
     def open(cls, folder: Path) -> Partition:
-        """Read what a partition says of itself; its parts are read when they are wanted."""
+        """Read the manifest; parts are read when they are needed."""
         path = folder / MANIFEST
         if not folder.is_dir():
             raise StorageError(f"there is no folder {folder}")
@@ -168,11 +168,11 @@ class Partition:
         return self.only(range(self.n_users))
 
     def among_all(self, users: range) -> Interactions:
-        """The pairs of some users (indices) among all users and items, as if others had none."""
+        """The pairs of some users (indices) among all users and items, the others having none."""
         return self._interactions(self._pairs(users).among(users.start, self.n_users), 0)
 
     def only(self, users: range) -> Interactions:
-        """The same of these users alone: what a process holds where users are very many.
+        """The same of these users alone, numbered from 0: what one of many processes holds.
 
         Its user 0 is the first of them; the items are all items.
         """

@@ -1,9 +1,9 @@
 """Cutting a log into parts by user, in memory that does not grow with the log.
 
-Rows are dealt out to buckets of consecutive users, files small enough to be held. Each bucket then
-goes through :meth:`Interactions.from_codes`, which keeps the latest of equal pairs and puts a
-user's items in order of time: the very code of the in-memory reader, so both agree. A part is some
-consecutive buckets.
+Rows are written to buckets of consecutive users: files small enough to be held in memory. Each
+bucket then goes through :meth:`Interactions.from_codes`, which keeps the latest of equal pairs and
+puts a user's items in order of time. The in-memory reader calls the same code, so both agree. A
+part is some consecutive buckets.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def write_partition(
     ordered: bool = False,
     on_rows: Callable[[int, int], None] = lambda done, rows: None,
 ) -> Partition:
-    """Cut a log into so many parts, with as many users each; it is there whole or not at all.
+    """Cut a log into ``n_parts`` parts with equally many users.
 
-    A partition that the folder held before stays whole until this one is. ``ordered`` says that
-    the rows stand in order of time, if no timestamps do; ``on_rows`` hears how many rows of how
-    many have been read.
+    A partition that the folder held before stays whole until this one is complete. ``ordered``
+    says that the rows are in order of time where there are no timestamps; ``on_rows`` is called
+    with (rows read, all rows).
     """
     if n_parts < 1:
         raise InputError(f"there must be at least 1 part, not {n_parts}")
@@ -91,7 +91,7 @@ def _write_parts(
     items: Ids,
     on_rows: Callable[[int, int], None],
 ) -> list[Part]:
-    """Deal the rows out, then write one part after another."""
+    """Write the rows to buckets, then one part after another."""
     rows = int(users.counts.sum())
     bounds = World(size=n_parts).bounds(len(users.counts))
     cuts = np.union1d(bounds, even_cuts(users.counts, -(-rows // BUCKET_ROWS)))
@@ -116,7 +116,7 @@ def _write_parts(
 
 @contextmanager
 def _claimed(folder: Path) -> Iterator[None]:
-    """A folder to write to; in the end nothing is in it but what its manifest names."""
+    """A folder to write to, which in the end holds nothing but what its manifest names."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; a folder for the partition was expected")
     new = not folder.exists()
@@ -139,7 +139,7 @@ def _is_own(entry: Path) -> bool:
 
 
 def _sweep(folder: Path) -> None:
-    """Delete what the manifest does not name: a former partition, or a run that did not end."""
+    """Delete what the manifest does not name: an old partition, or a run that did not finish."""
     named = set()
     if (folder / MANIFEST).exists():
         partition = Partition.open(folder)
@@ -175,7 +175,7 @@ class Buckets:
     cuts: Ints  # (buckets + 1,) ascending
 
     def add(self, rows: NDArray[Any]) -> None:
-        """Deal rows out to the buckets of their users."""
+        """Append rows to the buckets of their users."""
         bucket = np.searchsorted(self.cuts, rows["user"], side="right") - 1
         order = np.argsort(bucket.astype(np.min_scalar_type(len(self.cuts))), kind="stable")
         rows = rows[order]
@@ -188,7 +188,7 @@ class Buckets:
     def take(self, first: int, end: int, kind: np.dtype[Any], n_items: int) -> Pairs:
         """The unique pairs of the users from ``first`` up to ``end``, both of them cuts.
 
-        The rows, of this ``kind``, go with it: disk is given back as parts are written.
+        The rows, of this ``kind``, are deleted: disk is freed as parts are written.
         """
         low, high = np.searchsorted(self.cuts, (first, end)).tolist()
         runs = [self._take(number, kind, n_items) for number in range(low, high)]

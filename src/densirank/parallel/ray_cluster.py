@@ -1,8 +1,8 @@
-"""Recommendations for everybody on a Ray cluster: the same parts, made by Ray Data's workers.
+"""Recommendations for all users on a Ray cluster: the same parts, made by Ray Data's workers.
 
-A dataset of the parts that are missing goes through a pool of workers, each of which loads the
-model once and writes parts to the folder that all nodes see. A part is whole or not there and the
-same whoever makes it, so Ray may lose a worker and try again, and a run may be stopped and go on.
+A dataset of the missing parts goes through a pool of workers, each of which loads the model once
+and writes parts to the folder that all nodes see. A part is whole or absent, and the same whoever
+makes it, so Ray may retry after losing a worker, and a stopped run can be resumed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from densirank.parallel.recommend_all import Order, Parts
 class PartMaker:
     """One worker: a model in memory, and parts made by it.
 
-    What a person can put right comes back as a sentence, for Ray would wrap an error in its own.
+    Errors that a person can fix are returned as a sentence: Ray would wrap them in its own.
     """
 
     def __init__(self, order: Order) -> None:
@@ -50,7 +50,7 @@ def run_on_ray(
     workers: int | None = None,
     on_part: Callable[[int], None] = lambda done: None,
 ) -> int:
-    """Write the file and return its number of rows; ``on_part`` hears how many parts are there.
+    """Write the file and return its number of rows; ``on_part`` is told how many parts exist.
 
     The cluster is that of ``RAY_ADDRESS``, or one that is started here and ended with the run.
     There are as many workers as the cluster has CPUs, or GPUs if the model is to run on them,
@@ -77,7 +77,7 @@ def run_on_ray(
 
 
 def pool_size(there: Mapping[str, float], resource: str, workers: int | None) -> int:
-    """How many workers to start where a cluster has so much; each takes one CPU or GPU.
+    """How many workers to start on a cluster with these resources; each takes one CPU or GPU.
 
     >>> pool_size({"CPU": 8.0}, "CPU", None)
     8
@@ -93,7 +93,7 @@ def pool_size(there: Mapping[str, float], resource: str, workers: int | None) ->
 
 @contextmanager
 def _cluster() -> Iterator[Any]:
-    """Ray, connected; what it says of itself is kept short."""
+    """Ray, connected, with its own messages turned down."""
     try:
         import ray
         import ray.data

@@ -24,7 +24,7 @@ from densirank.storage import model_fingerprint, read_json
 from densirank.world import ONE_PROCESS, World
 
 PART_USERS = 10_000
-"""Users of a part: what a stop can cost, and about what is held of the result in memory."""
+"""Users of a part: at most these are lost by a stop, or held in memory."""
 
 FORMAT = "densirank-parts"
 FORMAT_VERSION = 1
@@ -46,7 +46,7 @@ class Parts:
 
     @property
     def folder(self) -> Path:
-        """Where the parts are until all of them are there."""
+        """Where the parts are until all of them are complete."""
         return self.target.with_name(f"{self.target.name}.parts")
 
     @property
@@ -80,7 +80,7 @@ class Parts:
         return range(world.rank, self.n_parts, world.size)
 
     def make(self, number: int) -> None:
-        """Write a part, unless it is there."""
+        """Write a part, unless it exists."""
         path = self._part(number)
         if not path.exists():
             frame = self.ranker.recommend(self._users(number), self.k, approximate=self.approximate)
@@ -88,18 +88,18 @@ class Parts:
                 frame.write_parquet(temporary)
 
     def finish(self) -> int:
-        """Put the parts together once all of them are there, and return the number of rows."""
+        """Merge the parts into the target file; the number of rows."""
         rows = self._merge()
         self._clear()
         self.folder.rmdir()
         return rows
 
     def missing(self) -> list[int]:
-        """The parts that are still to be made."""
+        """The parts that do not exist yet."""
         return [number for number in range(self.n_parts) if not self._part(number).exists()]
 
     def check_folder(self, who: str) -> None:
-        """Refuse to go on where the parts' folder is not the one that was claimed for this run."""
+        """Refuse to go on where the folder was not claimed for the same model and options."""
         if self._left_behind() != self._what():
             raise InputError(
                 f"{who} does not find in {self.folder} what the first one has put there: all must "
@@ -107,7 +107,7 @@ class Parts:
             )
 
     def parts_done(self) -> int:
-        """How many parts an earlier run with the same model and options has left."""
+        """How many parts of an earlier run with the same model and options there are."""
         if self._left_behind() != self._what():
             return 0
         return sum(self._part(number).exists() for number in range(self.n_parts))
@@ -150,7 +150,7 @@ class Parts:
             temporary.write_text(json.dumps(self._what(), indent=1) + "\n", encoding="utf-8")
 
     def _clear(self) -> None:
-        """Delete the parts, and last of all what says whose they are."""
+        """Delete the parts, and the manifest last."""
         for pattern in (WHOLE, ".*.tmp", "part-*.parquet", MANIFEST):
             for path in self.folder.glob(pattern):
                 path.unlink()
@@ -175,7 +175,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class Order:
-    """What a process must be told to make parts: it may be one on another machine."""
+    """What a process has to know to make parts; it can be sent to another machine."""
 
     model: Path
     target: Path
@@ -185,7 +185,7 @@ class Order:
     part_users: int = PART_USERS
 
     def load(self) -> Parts:
-        """The work, with the model in memory."""
+        """The parts, with the model in memory."""
         fingerprint = model_fingerprint(self.model)
         ranker = load(self.model, self.device)
         if model_fingerprint(self.model) != fingerprint:

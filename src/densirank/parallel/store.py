@@ -1,8 +1,8 @@
-"""What the processes of a run leave for each other to read, with a limit on every wait.
+"""The key-value store of a run, with a limit on every wait.
 
 ``torch.distributed``'s store waits for an answer for as long as the kernel keeps the connection:
-a quarter of an hour once a cable is cut, in which not even a signal is heard. Here the wait is in a
-thread of its own, so that the caller goes on when the limit is over.
+a quarter of an hour once a cable is cut, in which not even signals are handled. Here a thread of
+its own waits, so that the caller goes on when the limit is over.
 """
 
 from __future__ import annotations

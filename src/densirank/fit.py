@@ -99,10 +99,13 @@ def fit_over(world: World, task: FitTask, start: Start | None = None) -> Fitted 
         assert method.model_type.sharded is not None
         model: Model = method.model_type.sharded(share, settings, generator, batches.size)
         risk = part_of(risk, batches.size)
-        checkpoint = _sharded(checkpoint, share, model)
+        if checkpoint is not None:  # what it imports takes a second, and only several need it
+            from densirank.training.sharded_checkpoint import ShardedCheckpoint
+
+            checkpoint = ShardedCheckpoint(checkpoint, share, model)
     else:
         model = method.model_type.of(data, settings, generator)
-    model.prepare(hardware)
+    model = model.prepare(hardware)
     if start is not None:
         start(model)
     outcome = train(
@@ -130,15 +133,6 @@ def fit_over(world: World, task: FitTask, start: Start | None = None) -> Fitted 
         {name: rows for name, rows in parameters.items() if rows is not None},
         training_record(outcome) | ({"processes": world.size} if world.sharded else {}),
     )
-
-
-def _sharded(plan: Checkpoint | None, share: Share, model: Model) -> Checkpoint | None:
-    """The checkpoint of several processes, which only they have to import."""
-    if plan is None:
-        return None
-    from densirank.training.sharded_checkpoint import ShardedCheckpoint
-
-    return ShardedCheckpoint(plan, share, model)
 
 
 def part_of(risk: Risk, users_per_batch: int) -> Risk:

@@ -45,15 +45,16 @@ import powerlaw
 from cluster_plan import Machine, seconds
 from counting import StepCounter
 from densirank import METHODS
+from densirank.data.share import Share
 from densirank.device import Hardware
-from densirank.distributed.batches import SplitBatchSampler, part_of
-from densirank.distributed.group import World, joined
-from densirank.distributed.models import SPLIT
-from densirank.distributed.shares import Share
 from densirank.files import written_atomically
+from densirank.fit import part_of
+from densirank.parallel.joining import joined
 from densirank.risks import RISKS
 from densirank.settings import Candidates
+from densirank.training.batches import BatchSampler
 from densirank.training.loop import train
+from densirank.world import World
 from measuring import environment, forget_peak, in_own_process, peak_mib
 from powerlaw import Size
 from scale import Growth, take_steps
@@ -133,16 +134,17 @@ def trained(world: World, task: Task, before_mib: float) -> Seen:
     method, hardware = METHODS[task.method], Hardware(torch.device("cpu"))
     assert method.risk is not None
     settings = method.settings(**task.settings())
-    batches = SplitBatchSampler(world, share, settings, seed=0)
+    batches = BatchSampler.of(share, settings, 0, hardware.device)
     generator = torch.Generator().manual_seed(0)
-    model = SPLIT[method.model](world, share, settings, generator, batches.size)
+    assert method.model_type.sharded is not None
+    model = method.model_type.sharded(share, settings, generator, batches.size)
     risk = part_of(RISKS[method.risk].on(hardware, settings), batches.size)
 
     def of_a_step(steps: int, look: Callable[[], tuple[float, ...]]) -> list[float]:
         """By how much what is looked at after every step grows in one, on the median."""
         seen: list[tuple[float, ...]] = []
         hook = register_optimizer_step_post_hook(lambda *_: seen.append(look()))
-        train(model, risk, batches, replace(settings, iterations=steps), hardware, together=world)
+        train(model, risk, batches, replace(settings, iterations=steps), hardware, world=world)
         hook.remove()
         return [float(grown) for grown in np.median(np.diff(seen, axis=0), axis=0)]
 

@@ -23,10 +23,10 @@ from rich.console import Console
 from rich.table import Table
 
 from densirank.data.columns import Columns
-from densirank.distributed.group import World
-from densirank.partition.log import Log
-from densirank.partition.reading import Partition
-from densirank.partition.writing import write_partition
+from densirank.parallel.parquet_log import Log
+from densirank.parallel.partition import Partition
+from densirank.parallel.partitioning import write_partition
+from densirank.world import World
 from measuring import environment, in_own_process
 from powerlaw import Size
 from scale import Stage, folder_or_temporary, tell_stage, watched, write_log, write_record

@@ -18,12 +18,12 @@ from densirank.data.interactions import Interactions
 from densirank.data.reading import as_interactions
 from densirank.data.splitting import validation_split
 from densirank.data.vocabulary import Ids, Vocabulary, listed
-from densirank.device import resolve_device
+from densirank.device import Hardware, resolve_device
 from densirank.errors import InputError, NotFittedError
 from densirank.evaluation import calibration, reliability
 from densirank.evaluation.held_out import HeldOut
 from densirank.evaluation.metrics import Evaluation
-from densirank.fit import Engine, FitTask, Fitted, fit_scorer
+from densirank.fit import FitTask, Fitted, fit_over, fit_scorer
 from densirank.linalg.csr import RowsOnDemand
 from densirank.methods import Method, method_named
 from densirank.models.base import ItemSide, Trained
@@ -44,6 +44,7 @@ from densirank.stored_index import load_index, save_index
 from densirank.training.callbacks import Callback, Snapshots
 from densirank.training.checkpoint import Checkpoint
 from densirank.update import continued, merged, update_settings
+from densirank.world import ONE_PROCESS, World
 
 if TYPE_CHECKING:
     import polars as pl
@@ -623,13 +624,15 @@ def fit_ranker(
     checkpoint: str | PathLike[str] | None = None,
     checkpoint_seconds: float = 30.0,
     snapshots: Snapshots | None = None,
-    engine: Engine = fit_scorer,
+    world: World = ONE_PROCESS,
 ) -> Ranker:
     """:meth:`Ranker.fit` for the library itself.
 
-    ``snapshots`` are for looking at some iterates on the way. ``engine`` does the work; where it
-    leaves the result to another process, the ranker stays without.
+    ``snapshots`` are for looking at some iterates on the way. Of several processes the first one's
+    ranker is fitted, and no other.
     """
+    if world.sharded and ranker.precision == "half":
+        raise InputError("several processes compute in float32; choose that precision (or auto)")
     data = as_interactions(interactions)
     settings = ranker.spec.settings_for(data.ordered, **ranker.settings)
     if valid is not None and not isinstance(valid, float):
@@ -648,18 +651,19 @@ def fit_ranker(
             **settings.to_json(),
         }
         run = Checkpoint(Path(checkpoint), described, checkpoint_seconds)
+    hardware = ranker.spec.hardware(ranker.device, ranker.precision, settings)
     task = FitTask(
         ranker.spec,
         settings,
         ranker.seed,
-        ranker.spec.hardware(ranker.device, ranker.precision, settings),
+        Hardware(world.device) if world.sharded else hardware,
         train_part,
         held_out,
         callbacks,
         run,
         snapshots,
     )
-    fitted = engine(task)
+    fitted = fit_over(world, task)
     return ranker if fitted is None else ranker._keep(data.whole(), fitted, settings)
 
 

@@ -14,8 +14,8 @@ from densirank import load
 from densirank.cli.app import app
 from densirank.cli.fit import check_automatic
 from densirank.data.synthetic import planted
-from densirank.distributed.group import World
 from densirank.errors import InputError
+from densirank.world import World
 
 
 def _fit(*words: object) -> Result:

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from forking import forked, free_port, status_of
 
-from densirank.distributed.group import TIMEOUT_VARIABLE
+from densirank.world import TIMEOUT_VARIABLE
 
 PATIENCE = float(os.environ.get("DENSIRANK_TEST_PATIENCE", "120"))
 """Seconds that a process may take."""

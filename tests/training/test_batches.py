@@ -11,11 +11,15 @@ from scipy import sparse
 
 import densirank
 from densirank.data.interactions import Interactions
+from densirank.data.share import Share
+from densirank.data.synthetic import planted
 from densirank.models.mf import MatrixFactorisation
 from densirank.risks import Risk, density, tensor_cores
+from densirank.risks.weighting import DensitySettings
 from densirank.settings import Candidates, TrainingSettings
 from densirank.training.batches import Batch, BatchSampler
 from densirank.training.step import step
+from densirank.world import World
 
 
 def _data(n_users: int, n_items: int, seed: int = 0, idle: Sequence[int] = ()) -> Interactions:
@@ -258,3 +262,30 @@ def test_the_draw_does_not_touch_the_global_randomness() -> None:
     before = torch.get_rng_state()
     sampler(0)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+PLANTED = planted(50, 30, items_per_user=6, test_items_per_user=1, seed=2).train
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("candidates", ["all", 10])
+def test_the_processes_parts_of_a_batch_are_the_batch(candidates: Candidates) -> None:
+    """Every user of it comes once, at the owner, with the same positives and candidates."""
+    settings = DensitySettings(users_per_batch=20, candidates=candidates, user_exponent=1.0)
+    alone = BatchSampler.of(Share.of(World(), PLANTED), settings, 3, CPU)
+    found = {}
+    for rank in range(4):
+        share = Share.of(World(rank, 4), PLANTED)
+        part = BatchSampler.of(share, settings, 3, CPU)(5)
+        for row, user in enumerate((part.users + share.first_user).tolist()):
+            own = part.items[part.positives.take(torch.tensor([row])).columns]
+            weights = part.positives.user_weights
+            assert weights is not None
+            found[user] = (own.tolist(), float(weights[row]))
+        assert torch.equal(part.candidates, alone(5).candidates)
+    whole = alone(5)
+    assert sorted(found) == sorted(whole.users.tolist())
+    assert whole.positives.user_weights is not None
+    for row, user in enumerate(whole.users.tolist()):
+        own = whole.items[whole.positives.take(torch.tensor([row])).columns]
+        assert found[user] == (own.tolist(), float(whole.positives.user_weights[row]))

@@ -37,18 +37,17 @@ def evaluate(
 ) -> None:
     """Measure a model on held-out interactions: recall, nDCG and more at k, over all items."""
     from densirank import load
-    from densirank.distributed.evaluating import evaluate_together, require_same
-    from densirank.distributed.group import joined
+    from densirank.parallel.joining import joined
     from densirank.storage import model_fingerprint, save_metrics
 
     options = {"user_column": user_column, "item_column": item_column, "format": format}
     with joined(device, printing.say_error) as world:
         ranker = load(model, device)
         data = Source(data_dir, options).interactions(test, "test")
-        require_same(world, "model", model_fingerprint(model))
-        require_same(world, "test data", data.fingerprint)
+        if world.size > 1:  # a fingerprint reads all of the data
+            world.require_same({"model": model_fingerprint(model), "test data": data.fingerprint})
         held_out = ranker.held_out(data)
-        metrics = held_out.summary(evaluate_together(held_out, ranker.scorer_, k, world))
+        metrics = held_out.summary(held_out.evaluate(ranker.scorer_, k, world=world))
     if not world.first:
         return
     if keep:

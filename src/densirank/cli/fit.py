@@ -38,10 +38,10 @@ from densirank.progress import Bars, TrainingBar
 
 if TYPE_CHECKING:
     from densirank.data.interactions import Interactions
-    from densirank.distributed.group import World
     from densirank.ranker import Ranker
     from densirank.search.trial import Trial
     from densirank.training.callbacks import Report
+    from densirank.world import World
 
 USUAL_METHOD = "wd-lgcn"
 """What settings are for where no method is named."""
@@ -119,9 +119,8 @@ def fit(
     Reads CSV, TSV, Parquet, JSON lines, RecBole .inter and the text form 'user item item …'.
     """
     from densirank import Ranker
-    from densirank.distributed.engine import engine_of
-    from densirank.distributed.folder import FitFolder
-    from densirank.distributed.group import joined
+    from densirank.parallel.fit_folder import FitFolder
+    from densirank.parallel.joining import joined
     from densirank.ranker import fit_ranker
     from densirank.search.autofit import autofit
     from densirank.search.planning import seconds_of
@@ -165,7 +164,7 @@ def fit(
                     watcher=bar,
                 )
         else:
-            together = f", {world.size} processes" if world.together else ""
+            together = f", {world.size} processes" if world.sharded else ""
             printing.err.print(f"{size}; {asked.method}{together}")
             with TrainingBar(printing.err) as training_bar:
                 ranker = fit_ranker(
@@ -176,7 +175,7 @@ def fit(
                     callbacks=[training_bar, log],
                     checkpoint=place.checkpoint,
                     checkpoint_seconds=checkpoint_every,
-                    engine=engine_of(world, precision),
+                    world=world,
                 )
         interrupted = place.keep(ranker)
     if asked is None:
@@ -189,7 +188,7 @@ def fit(
 
 def check_automatic(world: World, resume: bool) -> None:
     """Refuse what only a fit that is told what to train can do."""
-    if world.together:
+    if world.sharded:
         raise InputError(
             "several processes train what they are told: say --method (densirank, for example), "
             "or let one process choose"

@@ -15,7 +15,7 @@ from densirank.errors import InputError
 
 if TYPE_CHECKING:
     from densirank.data.interactions import Interactions
-    from densirank.distributed.group import World
+    from densirank.world import World
 
 
 Device = Literal["auto", "cpu", "cuda"]
@@ -96,14 +96,13 @@ class Source:
         """
         from densirank import read
         from densirank.data.datasets import PUBLIC_SETS, load_public
-        from densirank.distributed.portions import Portion
-        from densirank.partition.reading import Partition, is_partition
+        from densirank.parallel.partition import Partition, Portion, is_partition
 
         if source in PUBLIC_SETS and not Path(source).exists():
             return load_public(source, part, self.data_dir)
         if is_partition(Path(source)):
             partition = Partition.open(Path(source))
-            if world is not None and world.together:
+            if world is not None and world.sharded:
                 return Portion.read(partition, world)
             return partition.whole()
         return read(source, allow_empty_users=part == "test", **self.options)

@@ -39,8 +39,8 @@ def partition(
     one, and each user's items are put in order of time, as when a file is read at once.
     """
     from densirank.data.columns import Columns
-    from densirank.partition.log import Log
-    from densirank.partition.writing import write_partition
+    from densirank.parallel.parquet_log import Log
+    from densirank.parallel.partitioning import write_partition
 
     columns = Columns(user_column, item_column, timestamp_column, weight_column)
     with printing.CountBar("rows") as bar:

@@ -16,8 +16,7 @@ from densirank.cli.options import (
 from densirank.errors import InputError
 
 if TYPE_CHECKING:
-    from densirank.batch.order import Order
-    from densirank.batch.parts import Batch
+    from densirank.parallel.recommend_all import Order, Parts
     from densirank.ranker import Ranker
 
 
@@ -71,9 +70,9 @@ def recommend(
         raise InputError(f"there is no folder {out_file.parent} to write {out_file.name} to")
 
     from densirank import load
-    from densirank.batch.order import Order
-    from densirank.distributed.group import under_torchrun
     from densirank.files import written_atomically
+    from densirank.parallel.joining import under_torchrun
+    from densirank.parallel.recommend_all import Order
 
     if everyone and out_file is not None:
         order = Order(model.absolute(), out_file.absolute(), k, approximate, device)
@@ -100,33 +99,32 @@ def recommend(
 
 
 def _all(order: Order) -> int | None:
-    """Write everyone's lists, alone or with the processes that torchrun started; the rows."""
-    from densirank.batch.sharing import own_parts, run_together
-    from densirank.distributed.group import joined
+    """Write everyone's lists with all processes of the run; the first one returns the rows."""
+    from densirank.parallel.joining import joined
 
     with joined(order.device, printing.say_error) as world:
-        batch = order.batch()
+        parts = order.load()
         if world.first:
-            _tell_of_earlier_parts(batch)
-        with printing.CountBar("parts", len(own_parts(batch, world)) if world.first else 0) as bar:
-            rows = run_together(batch, world, bar.done)
+            _tell_of_earlier_parts(parts)
+        with printing.CountBar("parts", len(parts.own(world)) if world.first else 0) as bar:
+            rows = parts.run(bar.done, world)
     return rows if world.first else None
 
 
 def _all_on_ray(order: Order, workers: int | None) -> int:
     """The same by the workers of a Ray cluster."""
-    from densirank.batch.ray_cluster import run_on_ray
+    from densirank.parallel.ray_cluster import run_on_ray
 
-    batch = order.batch()
-    _tell_of_earlier_parts(batch)
-    with printing.CountBar("parts", batch.n_parts) as bar:
-        return run_on_ray(order, batch, workers, bar.done)
+    parts = order.load()
+    _tell_of_earlier_parts(parts)
+    with printing.CountBar("parts", parts.n_parts) as bar:
+        return run_on_ray(order, parts, workers, bar.done)
 
 
-def _tell_of_earlier_parts(batch: Batch) -> None:
-    done = batch.parts_done()
+def _tell_of_earlier_parts(parts: Parts) -> None:
+    done = parts.parts_done()
     if done:
-        printing.err.print(f"{done:,} of {batch.n_parts:,} parts are there already: going on.")
+        printing.err.print(f"{done:,} of {parts.n_parts:,} parts are there already: going on.")
 
 
 def _folded_in(ranker: Ranker, history: str) -> Ranker:

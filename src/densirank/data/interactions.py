@@ -145,6 +145,11 @@ class Interactions:
         return False
 
     @property
+    def first_user(self) -> int:
+        """The number of the first of these users among all, where these are a part."""
+        return 0
+
+    @property
     def pairs_before(self) -> int:
         """How many pairs of others stand before these, where these are a part."""
         return 0

@@ -14,8 +14,12 @@ from densirank.data.interactions import Interactions
 from densirank.errors import InputError
 from densirank.evaluation.metrics import Evaluation, Tally, tally
 from densirank.linalg.csr import Rows
+from densirank.ranking.blocks import default_budget, rows_per_block
 from densirank.ranking.topk import top_k
 from densirank.scores import Scorer
+from densirank.world import ONE_PROCESS, World
+
+NONE_KNOWN = "none of the held-out users is known to the model"
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class HeldOut:
         users = seen.user_ids.indices(test.user_ids.ids)[test.users]
         items = seen.item_ids.indices(test.item_ids.ids)[test.items]
         if (users < 0).all():
-            raise InputError("none of the held-out users is known to the model")
+            raise InputError(NONE_KNOWN)
         self.unknown_users = len(np.unique(test.users[users < 0]))
         self.unknown_items = len(np.unique(test.items[items < 0]))
         n_relevant = np.bincount(users[users >= 0], minlength=seen.n_users)
@@ -64,9 +68,25 @@ class HeldOut:
             seen.item_counts if item_counts is None else item_counts
         ).to(device)
 
-    def evaluate(self, scorer: Scorer, k: int, budget_bytes: int | None = None) -> Evaluation:
-        """Rank everything unseen for every held-out user and compare."""
-        return self.tally(scorer, self.users, k, budget_bytes).evaluation(k)
+    def evaluate(
+        self,
+        scorer: Scorer,
+        k: int,
+        budget_bytes: int | None = None,
+        world: World = ONE_PROCESS,
+    ) -> Evaluation:
+        """Rank everything unseen for every held-out user and compare.
+
+        Several processes share the users, and the result is that of one to the last bit: users are
+        split where one process ends a block of scores and begins the next, so every block is
+        computed as it always is, and sums of whole numbers are the same in any order. A process
+        for which no block is left ranks for nobody.
+        """
+        budget = default_budget(scorer.device) if budget_bytes is None else budget_bytes
+        rows = rows_per_block(scorer.n_items, budget)
+        blocks = world.own(-(-len(self.users) // rows))
+        users = self.users[blocks.start * rows : blocks.stop * rows]
+        return self.tally(scorer, users, k, budget).over(world).evaluation(k)
 
     def tally(
         self, scorer: Scorer, users: Tensor, k: int, budget_bytes: int | None = None

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from densirank.linalg.csr import Rows
 from densirank.ranking.topk import Lists
+from densirank.world import World
 
 Floats = NDArray[np.float64]
 METRICS = ("recall", "precision", "ndcg", "map", "mrr", "hit_rate")
@@ -54,6 +55,15 @@ class Tally:
     per_user: Tensor  # (users, metrics) in the order of METRICS
     listed: Tensor  # (items,) whether an item is in any list
     popularity: Tensor  # (2,) the sum over all that is listed, and how much that is
+
+    def over(self, world: World) -> Tally:
+        """The tallies of all processes together."""
+        return Tally(
+            world.gathered(self.users),
+            world.gathered(self.per_user),
+            world.sum_(self.listed.to(torch.int32)) > 0,
+            world.sum_(self.popularity),
+        )
 
     def evaluation(self, k: int) -> Evaluation:
         """The metrics of these lists of length ``k``."""

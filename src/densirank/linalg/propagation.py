@@ -7,6 +7,7 @@ gradient is carried back by the very same propagation and nothing of the way for
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from densirank.data.interactions import Interactions
+from densirank.data.share import Share
+from densirank.data.vocabulary import Vocabulary
 from densirank.linalg.csr import sparse_matrix
+from densirank.linalg.routes import Route
 
 _ROWS = 1 << 14  # of the graph, scaled at a time
 
@@ -88,6 +92,51 @@ class Propagation:
     def hop(self, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
         """What the neighbours have: Â alone, and never self-loops."""
         return self.to_users @ items, self.to_items @ users
+
+
+class ShardedPropagation(Propagation):
+    """P over the whole graph: (own user vectors, own item vectors) → the same, propagated.
+
+    The users, and their edges, are split over the processes. A layer sends the vectors of items
+    alone: each process fetches those of the items its users had, which is all its users' sums need,
+    and brings back its users' part of the items' sums. A user's vector never leaves its process,
+    and neither does an edge.
+
+    The other way is to split by dimension, every process carrying d/N numbers of every vector
+    through all layers: a step then sends vectors only before and after. On Gowalla (K = 3, d = 64,
+    batches of 2,500 users) a process sends 7 MB a step by dimension and 69 MB by rows where there
+    are two, 13 and 95 MB where there are eight. But by dimension every process holds the whole
+    graph, 16 bytes a pair, the first thing to outgrow a machine, and reads the whole log; and
+    whitening and clipping, which look at whole vectors, send what propagation does not. By rows a
+    process holds 1/N of everything and what it sends depends on its items alone.
+
+    A class of its own: a process alone would copy, for nothing, the rows that this one fetches.
+    """
+
+    def __init__(self, share: Share, layers: int) -> None:
+        near = np.flatnonzero(share.own.item_counts)
+        super().__init__(_of_items(share.own, near), layers, item_counts=share.item_counts[near])
+        world = share.world
+        self._route = Route(world, share.own.n_items, torch.from_numpy(near).to(world.device))
+
+    def __call__(self, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
+        """P applied to what every process has, by Horner's rule."""
+        user_sum, item_sum = users, items
+        for _ in range(self.layers):
+            near = self._route.fetch(item_sum)
+            user_sum, item_sum = (
+                torch.addmm(users, self.to_users, near),
+                items + self._route.bring_back(self.to_items @ user_sum),
+            )
+        return user_sum / (self.layers + 1), item_sum / (self.layers + 1)
+
+
+def _of_items(data: Interactions, items: NDArray[np.intp]) -> Interactions:
+    """The same pairs with these items alone, all that occur among them, numbered from 0."""
+    number = np.zeros(data.n_items, dtype=np.int32)
+    number[items] = np.arange(len(items), dtype=np.int32)
+    item_ids = Vocabulary.from_sorted(data.item_ids.ids[items])
+    return replace(data, items=number[data.items], item_ids=item_ids)
 
 
 def self_adjoint(operator: Operator, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 import torch
@@ -29,6 +29,9 @@ from densirank.risks.weighting import Weighting
 from densirank.scores import VectorScorer
 from densirank.settings import Optimiser, Settings, TrainingSettings, Whole, setting
 from densirank.solvers.own_risk import least_own_risk
+
+if TYPE_CHECKING:
+    from densirank.models.sharded import Sharded
 
 INITIAL_SCALE = 0.1
 """Standard deviation of the vectors before training."""
@@ -127,9 +130,18 @@ class Model(nn.Module):
     """Whether a filter can be added to its scores."""
     folds_in: ClassVar[bool] = False
     """Whether :meth:`fold_in` has a way."""
+    sharded: ClassVar[type[Sharded] | None] = None
+    """Its form for several processes, each of which has its rows; None: one process trains it.
+
+    It is not inherited: the vectors of a subclass may be made in another way.
+    """
     per_user: ClassVar[tuple[str, ...]] = ("user_table",)
     per_item: ClassVar[tuple[str, ...]] = ("item_table",)
     """Names of the parameters that have one row a user, or an item."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.sharded = None
 
     @classmethod
     def of(cls, data: Interactions, settings: Settings, generator: torch.Generator) -> Self:

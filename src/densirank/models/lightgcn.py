@@ -11,15 +11,24 @@ from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from densirank.data.interactions import Interactions
+from densirank.data.share import Share
 from densirank.device import Hardware
 from densirank.errors import InputError
 from densirank.linalg.csr import Rows
-from densirank.linalg.propagation import Propagation, inverse_root_degrees, self_adjoint
+from densirank.linalg.propagation import (
+    Propagation,
+    ShardedPropagation,
+    inverse_root_degrees,
+    self_adjoint,
+)
 from densirank.models.base import NOT_KEPT, Factorisation, NewUsers, Trained, VectorSettings
+from densirank.models.sharded import Sharded
 from densirank.settings import Optimiser, Settings, Whole, setting
 
 if TYPE_CHECKING:
@@ -65,11 +74,7 @@ class LightGCN(Factorisation):
         self.propagation: Propagation | NeighbourSums = Propagation(
             data, layers, self_loops=self.self_loops
         )
-        self.register_buffer(
-            "item_scale",
-            torch.from_numpy(inverse_root_degrees(data.item_counts + self.self_loops)).float(),
-            persistent=False,
-        )
+        self._keep_item_scale(data.item_counts + self.self_loops)
 
     @classmethod
     def of(cls, data: Interactions, settings: Settings, generator: torch.Generator) -> Self:
@@ -118,11 +123,35 @@ class LightGCN(Factorisation):
         _, items = self._propagated(layers - 1)
         return items * self.get_buffer("item_scale").unsqueeze(1) * (layers / (layers + 1))
 
+    def _keep_item_scale(self, degrees: NDArray[np.int64]) -> None:
+        scale = torch.from_numpy(inverse_root_degrees(degrees)).float()
+        self.register_buffer("item_scale", scale, persistent=False)
+
     def _propagated(self, layers: int) -> tuple[Tensor, Tensor]:
         """P of another depth, applied to the trainable vectors."""
         operator = copy(self.propagation)
         operator.layers = layers
         return operator(self.user_table, self.item_table)
+
+
+class ShardedLightGCN(Sharded, LightGCN):
+    """The rows of one process, and the edges of its users."""
+
+    def __init__(
+        self,
+        share: Share,
+        settings: Settings,
+        generator: torch.Generator,
+        users_per_batch: int,
+    ) -> None:
+        super().__init__(share, settings, generator, users_per_batch)
+        self.final_layers = settings.final_layers
+        self.propagation = ShardedPropagation(share, settings.layers)
+        own = share.world.own(share.own.n_items)
+        self._keep_item_scale(share.item_counts[own.start : own.stop])
+
+
+LightGCN.sharded = ShardedLightGCN
 
 
 class LightGCNWithLoops(LightGCN):

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from densirank.data.interactions import Interactions
 from densirank.models.base import Factorisation, NewUsers, Trained, VectorSettings
+from densirank.models.sharded import Sharded
 from densirank.settings import Settings
 
 
@@ -33,3 +34,10 @@ class MatrixFactorisation(Factorisation):
 
     def vectors(self) -> tuple[Tensor, Tensor]:
         return self.user_table, self.item_table
+
+
+class ShardedMatrixFactorisation(Sharded, MatrixFactorisation):
+    """The rows of one process."""
+
+
+MatrixFactorisation.sharded = ShardedMatrixFactorisation

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from densirank.data.interactions import Interactions
+from densirank.data.share import Share
 from densirank.linalg.csr import Rows
 from densirank.risks.positives import Positives
 from densirank.risks.weighting import PLAIN, Weighting
-from densirank.settings import Candidates
+from densirank.settings import Candidates, TrainingSettings
 from densirank.training.candidates import HardCandidates
 
 MODEL_STREAM = 1 << 31
@@ -64,13 +65,20 @@ class BatchSampler:
         seed: int,
         device: torch.device,
         weighting: Weighting = PLAIN,
-        user_counts: Tensor | None = None,
         hard: HardCandidates | None = None,
+        share: Share | None = None,
     ) -> None:
-        """``user_counts`` are those of everybody where the data hold only some users."""
+        """``share`` says whose the data are where several processes draw the same batches.
+
+        Each then arranges its own users of a batch. The candidates are those of the whole batch,
+        so that all processes together minimise the estimator that one would.
+        """
         self._rows = Rows.of(data, device)
         self._weighting = weighting
-        counts = self._rows.counts if user_counts is None else user_counts
+        self._share = share
+        counts = self._rows.counts
+        if share is not None:
+            counts = torch.from_numpy(share.user_counts).to(device)
         self._active = (counts > 0).nonzero().squeeze(1)
         self._size = min(users_per_batch, len(self._active))
         self._batches_per_epoch = len(self._active) // self._size
@@ -84,9 +92,24 @@ class BatchSampler:
         self._device = device
         self._epoch, self._shuffled = -1, self._active
 
+    @classmethod
+    def of(
+        cls,
+        share: Share,
+        settings: TrainingSettings,
+        seed: int,
+        device: torch.device,
+        hard: HardCandidates | None = None,
+    ) -> BatchSampler:
+        """The batches of a fit with these settings, as far as they are this process's."""
+        counts = share.user_counts, share.item_counts
+        weighting = Weighting.of(share.own, settings, device, *counts)
+        size, candidates = settings.users_per_batch, settings.candidates
+        return cls(share.own, size, candidates, seed, device, weighting, hard, share)
+
     @property
     def size(self) -> int:
-        """|U_B|, of every batch."""
+        """|U_B| of every batch, over all processes."""
         return self._size
 
     def __call__(self, iteration: int) -> Batch:
@@ -114,6 +137,8 @@ class BatchSampler:
 
     def arrange(self, draw: Draw) -> Batch:
         """Number the batch's items, candidates first, and say which of them are whose positives."""
+        if self._share is not None:
+            draw = replace(draw, users=self._share.own_users(draw.users))
         indptr, entries = self._rows.entries_of(draw.users)
         columns = self._rows.columns[entries]
         place = torch.full((self._n_items,), -1, device=self._device)
@@ -165,7 +190,13 @@ class BatchSampler:
         return self._weighted(Batch(draw.users, items[:capacity], positives), sources)
 
     def _unique(self, items: Tensor) -> Tensor:
-        """The different ones among these, in order."""
+        """The distinct ones among these, of all processes, in order."""
+        if self._share is not None and self._share.world.size > 1:
+            own = self._distinct(items).to(torch.int32)
+            items = self._share.world.gathered(own).long()
+        return self._distinct(items)
+
+    def _distinct(self, items: Tensor) -> Tensor:
         there = torch.zeros(self._n_items, dtype=torch.bool, device=self._device)
         there[items] = True
         return there.nonzero().squeeze(1)

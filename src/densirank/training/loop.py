@@ -19,7 +19,7 @@ from densirank.training.callbacks import Callback, Interruption, Report, Snapsho
 from densirank.training.checkpoint import Checkpoint, TrainingState
 from densirank.training.optim import optimiser_for
 from densirank.training.step import steps_on
-from densirank.training.together import ALONE, Together
+from densirank.world import ONE_PROCESS, World
 
 REPORT_EVERY = 10
 """Iterations between two looks at the loss: a GPU that is asked at every step works no faster."""
@@ -52,15 +52,15 @@ def train(
     callbacks: Sequence[Callback] = (),
     checkpoint: Checkpoint | None = None,
     snapshots: Snapshots | None = None,
-    together: Together = ALONE,
+    world: World = ONE_PROCESS,
 ) -> Outcome:
     """Minimise R̂ + λ·L2 under ‖e‖ ≤ n̄; with validation keep the best iterate.
 
     A checkpoint that holds an earlier state of the same run is continued from, to the same
-    result as if it had never stopped. Processes that train together each take their part of
-    every step, and decide together when to save and when to stop.
+    result as if it had never stopped. Where there are several processes, each takes its part of
+    every step, and all save and stop after the same one.
     """
-    optimiser = optimiser_for(model, settings, hardware, together)
+    optimiser = optimiser_for(model, settings, hardware, world)
     state = TrainingState()
     if checkpoint is not None and checkpoint.exists():
         state = checkpoint.restore(model, optimiser)
@@ -75,17 +75,17 @@ def train(
             if snapshots is not None and state.iteration in snapshots.after:
                 started += _look(model, snapshots, state.iteration, loss, started)
             last = state.iteration == settings.iterations
-            interrupted = together.any(interruption.requested)
+            interrupted = world.any(interruption.requested)
             metric = None
             if validate is not None and (last or state.iteration % settings.validate_every == 0):
                 metric = _consider(model, validate, state)
             if last or interrupted or metric is not None or state.iteration % REPORT_EVERY == 0:
-                loss = together.sum_(loss)
+                loss = world.sum_(loss)
                 _require_finite(state.iteration, loss)  # waits for the device: only then the clock
                 state.seconds = time.perf_counter() - started
                 _report(state, settings, float(loss), metric, callbacks)
-            interrupted = interrupted or together.any(interruption.requested)
-            if checkpoint is not None and (interrupted or together.any(checkpoint.due())):
+            interrupted = interrupted or world.any(interruption.requested)
+            if checkpoint is not None and (interrupted or world.any(checkpoint.due())):
                 state.seconds = time.perf_counter() - started
                 _require_finite(state.iteration, *model.parameters())
                 checkpoint.save(model, optimiser, state)

@@ -20,11 +20,11 @@ from densirank.device import Hardware
 from densirank.errors import InputError
 from densirank.models.base import Model
 from densirank.settings import TrainingSettings
-from densirank.training.together import ALONE, Together
+from densirank.world import ONE_PROCESS, World
 
 
 def optimiser_for(
-    model: Model, settings: TrainingSettings, hardware: Hardware, together: Together = ALONE
+    model: Model, settings: TrainingSettings, hardware: Hardware, world: World = ONE_PROCESS
 ) -> torch.optim.Optimizer:
     """The optimiser; its rate is a tensor on a GPU, where a recording must be able to read it."""
     on_gpu = hardware.device.type == "cuda"
@@ -38,7 +38,7 @@ def optimiser_for(
                 f"{type(model).__name__} has parameters that are not vectors of one length, which "
                 "optimiser whitened needs; choose adam"
             )
-        return Whitened(model.parameters(), rate, together)
+        return Whitened(model.parameters(), rate, world)
     return torch.optim.Adam(model.parameters(), lr=rate, fused=True, capturable=on_gpu)
 
 
@@ -71,14 +71,14 @@ ITERATIONS = 10
 class Whitened(torch.optim.Optimizer):
     """Nesterov momentum, each table of vectors whitened before it is subtracted.
 
-    Of a table whose rows are split over several processes, GᵀG is the sum of what each has.
+    GᵀG of a sharded table is the sum of what each process has.
     """
 
-    def __init__(self, tables: Any, lr: float | Tensor, together: Together = ALONE) -> None:
+    def __init__(self, tables: Any, lr: float | Tensor, world: World = ONE_PROCESS) -> None:
         super().__init__(tables, {"lr": lr})
-        self._together = together
+        self._world = world
         self._n_rows = {
-            table: int(together.sum_(torch.tensor(len(table), device=table.device)))
+            table: int(world.sum_(torch.tensor(len(table), device=table.device)))
             for group in self.param_groups
             for table in group["params"]
         }
@@ -92,7 +92,7 @@ class Whitened(torch.optim.Optimizer):
                 continue
             ahead = [self._look_ahead(table, table.grad) for table in tables]
             shares = [g.T @ g / self._n_rows[t] for t, g in zip(tables, ahead, strict=True)]
-            covariances = self._together.sum_(torch.stack(shares))
+            covariances = self._world.sum_(torch.stack(shares))
             whitening = inverse_root(covariances) * group["lr"]
             for table, g, by in zip(tables, ahead, whitening, strict=True):
                 table.addmm_(g, by, alpha=-1)

@@ -1,1 +1,0 @@
-"""Recommendations for everybody, in parts."""

@@ -1,1 +1,0 @@
-"""The same work by many processes: training and ranking on torch.distributed."""

@@ -1,0 +1,66 @@
+"""Rows of a table that is sharded: fetched from the processes that own them, and brought back.
+
+Fetching and bringing back are adjoint, so each is the other's gradient. What an all-reduce of the
+gradients of a replicated table would send is just what these two send together (an all-reduce is a
+reduce-scatter and an all-gather), and only for the rows that are used. So no table is replicated:
+a process holds, clips and moves its own rows, in 1/N of the memory.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate, pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from densirank.world import World
+
+
+class Route:
+    """Which rows of a sharded table this process reads, and which of its own the others read."""
+
+    def __init__(self, world: World, n_rows: int, wanted: Tensor) -> None:
+        """``wanted`` are distinct rows of the table, in any order."""
+        self._world = world
+        ordered, self._order = wanted.sort()
+        bounds = torch.tensor(world.bounds(n_rows), device=wanted.device)
+        counts = torch.searchsorted(ordered, bounds).diff()
+        one_each = [1] * world.size
+        self._from_each: list[int] = counts.tolist()
+        self._to_each: list[int] = world.exchange(counts, one_each, one_each).tolist()
+        own = world.own(n_rows)
+        self._n_own = len(own)
+        self._asked_for = world.exchange(ordered, self._from_each, self._to_each) - own.start
+
+    def fetch(self, own_rows: Tensor) -> Tensor:
+        """The wanted rows, (wanted, dim), of a table of which every process passes its own."""
+        asked_for = own_rows.index_select(0, self._asked_for)
+        came = self._world.exchange(asked_for, self._to_each, self._from_each)
+        return torch.empty_like(came).index_copy_(0, self._order, came)
+
+    def bring_back(self, rows: Tensor) -> Tensor:
+        """For every own row the sum over all processes, always in the same order."""
+        ordered = rows.index_select(0, self._order)
+        came = self._world.exchange(ordered, self._from_each, self._to_each)
+        own_rows = came.new_zeros(self._n_own, came.shape[1])
+        for start, stop in pairwise(accumulate(self._to_each, initial=0)):
+            own_rows.index_add_(0, self._asked_for[start:stop], came[start:stop])
+        return own_rows
+
+
+def fetched(own_rows: Tensor, route: Route) -> Tensor:
+    """The rows that the route leads to, differentiably."""
+    rows: Tensor = _Fetched.apply(own_rows, route)  # type: ignore[no-untyped-call]
+    return rows
+
+
+class _Fetched(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, own_rows: Tensor, route: Route) -> Tensor:
+        ctx.route = route
+        return route.fetch(own_rows)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return ctx.route.bring_back(gradients[0]), None

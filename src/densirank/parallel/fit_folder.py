@@ -1,0 +1,72 @@
+"""The folder that ``densirank fit`` writes to: one process writes for all."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from densirank.errors import InputError
+from densirank.ranker import Ranker
+from densirank.storage import (
+    CHECKPOINT,
+    MANIFEST,
+    SPLIT_CHECKPOINT,
+    TRAINING_LOG,
+    prepare_folder,
+)
+from densirank.world import World
+
+
+class FitFolder:
+    """Where a fit's checkpoint, log and model are; all processes must see the same folder."""
+
+    def __init__(self, folder: Path, world: World) -> None:
+        self._folder, self._world = folder, world
+        own, other = CHECKPOINT, SPLIT_CHECKPOINT
+        if world.sharded:
+            own, other = other, own
+        self.checkpoint, self._others_checkpoint = folder / own, folder / other
+
+    def prepare(self, resume: bool) -> bool:
+        """Make the folder ready for a new or a resumed run; False if there is nothing to resume.
+
+        Processes that torchrun has started again resume in any case.
+        """
+        to_do = True
+        if self._world.first:
+            prepare_folder(self._folder)
+            to_do = not (resume and self._finished())
+            if not resume and not self._world.begun():
+                self._remove(self.checkpoint)
+                self._remove(self._others_checkpoint)
+                self._remove(self._folder / TRAINING_LOG)
+            self._world.begin()
+        return not self._world.any(not to_do)
+
+    def keep(self, ranker: Ranker) -> bool:
+        """Write the model, remove the checkpoint if it is done; True if the fit was interrupted."""
+        interrupted = False
+        if self._world.first:
+            ranker.save(self._folder)
+            interrupted = bool(ranker.training_.get("interrupted"))
+            if not interrupted:
+                self._remove(self.checkpoint)
+        return self._world.any(interrupted)
+
+    def _finished(self) -> bool:
+        if self.checkpoint.exists():
+            return False
+        if self._others_checkpoint.exists():
+            how = "without torchrun" if self._world.sharded else "under torchrun"
+            raise InputError(
+                f"{self._others_checkpoint} was written by a run {how}: resume it {how} "
+                "(any number of processes will do), or start anew without --resume"
+            )
+        return (self._folder / MANIFEST).exists()
+
+    @staticmethod
+    def _remove(path: Path) -> None:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,195 @@
+"""Recommendations for all users, some users at a time, into one Parquet file.
+
+Each part is a file in a folder beside the target, whole or not there, so that a run that was
+stopped in any way can be resumed: the parts that the same model has made with the same options are
+kept, all others are made. The parts become one file at the end, which replaces the target in one
+step. A part is the same whichever process makes it, and so is the file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from densirank._version import __version__
+from densirank.errors import InputError, StorageError
+from densirank.files import written_atomically
+from densirank.ranker import Ranker, load
+from densirank.storage import model_fingerprint, read_json
+from densirank.world import ONE_PROCESS, World
+
+PART_USERS = 10_000
+"""Users of a part: at most these are lost by a stop, or held in memory."""
+
+FORMAT = "densirank-parts"
+FORMAT_VERSION = 1
+MANIFEST = "parts.json"
+WHOLE = "whole.parquet"
+ROW_GROUP = 1 << 18
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The lists of all users of a ranker, in parts, and the file they end in."""
+
+    ranker: Ranker
+    model: str  # fingerprint
+    target: Path
+    k: int = 10
+    approximate: bool = False
+    part_users: int = PART_USERS
+
+    @property
+    def folder(self) -> Path:
+        """Where the parts are until all of them are complete."""
+        return self.target.with_name(f"{self.target.name}.parts")
+
+    @property
+    def n_parts(self) -> int:
+        return -(-self.ranker.interactions_.n_users // self.part_users)
+
+    def run(
+        self,
+        on_part: Callable[[int], None] = lambda done: None,
+        world: World = ONE_PROCESS,
+    ) -> int:
+        """Write the file and return its number of rows.
+
+        Parts of an earlier run with the same model and options are not made again. Several
+        processes see one folder, and each makes its own parts; ``on_part`` is told how many of
+        them are done. The first process claims the folder, and puts the parts together in the end.
+        """
+        if world.first:
+            self.claim_folder()
+        world.wait()
+        self.check_folder(f"process {world.rank}")
+        for done, number in enumerate(self.own(world), start=1):
+            self.make(number)
+            on_part(done)
+        world.wait()
+        rows = self.finish() if world.first else 0
+        return int(world.sum_(torch.tensor(rows, device=world.device)))
+
+    def own(self, world: World) -> range:
+        """The parts of this process; none, where there are more processes than parts."""
+        return range(world.rank, self.n_parts, world.size)
+
+    def make(self, number: int) -> None:
+        """Write a part, unless it exists."""
+        path = self._part(number)
+        if not path.exists():
+            frame = self.ranker.recommend(self._users(number), self.k, approximate=self.approximate)
+            with written_atomically(path) as temporary:
+                frame.write_parquet(temporary)
+
+    def finish(self) -> int:
+        """Merge the parts into the target file; the number of rows."""
+        rows = self._merge()
+        self._clear()
+        self.folder.rmdir()
+        return rows
+
+    def missing(self) -> list[int]:
+        """The parts that do not exist yet."""
+        return [number for number in range(self.n_parts) if not self._part(number).exists()]
+
+    def check_folder(self, who: str) -> None:
+        """Refuse to go on where the folder was not claimed for the same model and options."""
+        if self._left_behind() != self._what():
+            raise InputError(
+                f"{who} does not find in {self.folder} what the first one has put there: all must "
+                "see the same file system and the same model"
+            )
+
+    def parts_done(self) -> int:
+        """How many parts of an earlier run with the same model and options there are."""
+        if self._left_behind() != self._what():
+            return 0
+        return sum(self._part(number).exists() for number in range(self.n_parts))
+
+    def _users(self, number: int) -> Any:
+        start = number * self.part_users
+        return self.ranker.interactions_.user_ids.ids[start : start + self.part_users]
+
+    def _part(self, number: int) -> Path:
+        return self.folder / f"part-{number:07d}.parquet"
+
+    def _what(self) -> dict[str, Any]:
+        """All that a part's content depends on."""
+        index = self.ranker.index_ if self.approximate else None
+        return {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "densirank": __version__,
+            "torch": torch.__version__,
+            "device": self.ranker.scorer_.device.type,
+            "model": self.model,
+            "k": self.k,
+            "index": None if index is None else vars(index.measured),
+            "part_users": self.part_users,
+        }
+
+    def _left_behind(self) -> dict[str, Any] | None:
+        path = self.folder / MANIFEST
+        return read_json(path, FORMAT, FORMAT_VERSION) if path.exists() else None
+
+    def claim_folder(self) -> None:
+        """Make the folder this run's own; parts of another run are deleted."""
+        if self.folder.exists() and self._left_behind() is None and any(self.folder.iterdir()):
+            raise InputError(f"{self.folder} holds something else; choose another --out")
+        self.folder.mkdir(exist_ok=True)
+        if self._left_behind() == self._what():
+            return
+        self._clear()
+        with written_atomically(self.folder / MANIFEST) as temporary:
+            temporary.write_text(json.dumps(self._what(), indent=1) + "\n", encoding="utf-8")
+
+    def _clear(self) -> None:
+        """Delete the parts, and the manifest last."""
+        for pattern in (WHOLE, ".*.tmp", "part-*.parquet", MANIFEST):
+            for path in self.folder.glob(pattern):
+                path.unlink()
+
+    def _merge(self) -> int:
+        """One file of all parts, a group of rows at a time."""
+        import polars as pl
+
+        parts = pl.scan_parquet([self._part(number) for number in range(self.n_parts)], glob=False)
+        whole = self.folder / WHOLE
+        try:
+            with written_atomically(whole) as temporary:
+                parts.sink_parquet(temporary, row_group_size=ROW_GROUP, maintain_order=True)
+            rows: int = pl.scan_parquet(whole, glob=False).select(pl.len()).collect().item()
+        except pl.exceptions.ComputeError as error:
+            raise StorageError(
+                f"a part in {self.folder} is damaged ({error}): delete that folder and begin again"
+            ) from error
+        whole.replace(self.target)
+        return rows
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a process has to know to make parts; it can be sent to another machine."""
+
+    model: Path
+    target: Path
+    k: int
+    approximate: bool
+    device: str
+    part_users: int = PART_USERS
+
+    def load(self) -> Parts:
+        """The parts, with the model in memory."""
+        fingerprint = model_fingerprint(self.model)
+        ranker = load(self.model, self.device)
+        if model_fingerprint(self.model) != fingerprint:
+            raise InputError(
+                f"the model in {self.model} was replaced while it was read: run this again"
+            )
+        return Parts(ranker, fingerprint, self.target, self.k, self.approximate, self.part_users)

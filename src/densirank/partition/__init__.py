@@ -1,1 +1,0 @@
-"""A log larger than memory, cut by user into parts that processes read for themselves."""

@@ -152,8 +152,8 @@ def test_bad_requests_get_a_sentence(ranker: Ranker, call: object, sentence: str
         ({"learning_rate": 0}, "learning_rate must be a number above 0"),
         ({"candidates": "some"}, "candidates must be 'batch', 'all' or a whole number"),
         ({"max_norm": -1.0}, "max_norm must be a number above 0, not -1.0"),
-        ({"seed": -1}, "seed must be a whole number from 0"),
-        ({"seed": 2**64}, "seed must be a whole number from 0"),
+        ({"seed": -1}, "seed must be an integer from 0"),
+        ({"seed": 2**64}, "seed must be an integer from 0"),
         ({"l2": float("nan")}, "l2 must be a number of at least 0, not nan"),
         ({"warmup": -1}, "warmup must be a whole number of at least 0, not -1"),
         ({"warmup": 0.1}, "warmup must be a whole number of at least 0, not 0.1"),
@@ -252,7 +252,7 @@ def test_the_constructor_keeps_what_it_was_given() -> None:
 
 
 def test_a_method_is_named_or_the_choice_is_left_to_autofit() -> None:
-    with pytest.raises(InputError, match=r"say which method.*autofit"):
+    with pytest.raises(InputError, match=r"method is required.*autofit"):
         Ranker()
 
 

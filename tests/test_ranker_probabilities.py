@@ -57,7 +57,7 @@ def test_too_many_numbers_are_refused_and_entropy_still_answers(
 ) -> None:
     whole = sharp.density()
     assert whole.log_probabilities.shape == (150, 60)
-    monkeypatch.setattr(density_module, "MOST_NUMBERS", 50 * 60)
+    monkeypatch.setattr(density_module, "MAX_NUMBERS", 50 * 60)
     with pytest.raises(InputError, match=r"at most 50 users at a time .* entropy"):
         sharp.density()
     assert sharp.density(np.arange(50)).log_probabilities.shape == (50, 60)
@@ -187,7 +187,7 @@ def slates(users: list[int], items: list[int], ranks: list[int]) -> pl.DataFrame
         (lambda r: r.sample(1, k=0), "k must be at least 1, not 0"),
         (lambda r: r.sample(1, temperature=0.0), r"temperature must be .* not 0\.0"),
         (lambda r: r.sample(1, temperature=float("nan")), r"temperature must be .* not nan"),
-        (lambda r: r.sample(1, seed=-1), "seed must be a whole number"),
+        (lambda r: r.sample(1, seed=-1), "seed must be an integer"),
         (lambda r: r.reliability(WORLD.test, bins=0), "bins must be at least 1, not 0"),
         (lambda r: r.calibrate(WORLD.train), "no held-out item can be predicted"),
         (lambda r: r.log_propensity(slates([], [], [])), "there are no slates"),

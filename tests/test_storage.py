@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from densirank import Ranker, load, storage
 from densirank.errors import InputError, StorageError
 from densirank.linalg.csr import Rows, SparsePart
-from densirank.ranking.calibration import Calibration
+from densirank.scores import Calibration
 
 PAIRS = [(f"u{u}", f"i{i}") for u in range(6) for i in range(8) if (u + i) % 3]
 

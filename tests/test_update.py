@@ -30,9 +30,9 @@ def test_merging_keeps_all_pairs_the_new_ones_last() -> None:
 
 def test_ids_of_another_kind_are_refused_by_name() -> None:
     old = Interactions.from_pairs([1, 2], [5, 6])
-    with pytest.raises(InputError, match="user ids of the model are integers, and 'ann' is none"):
+    with pytest.raises(InputError, match="user ids of the model are integers, but 'ann' is not"):
         merged(old, Interactions.from_pairs(["ann"], [5]))
-    with pytest.raises(InputError, match="item ids of the model are integers, and 'tea' is none"):
+    with pytest.raises(InputError, match="item ids of the model are integers, but 'tea' is not"):
         merged(old, Interactions.from_pairs([1], ["tea"]))
 
 

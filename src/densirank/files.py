@@ -1,25 +1,26 @@
-"""Files: written so that they are there whole or not at all, and opened with one clear sentence."""
+"""Files: written atomically, and opened with clear error messages."""
 
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from densirank.errors import InputError
 
 
 @contextmanager
 def written_atomically(path: Path) -> Iterator[Path]:
-    """A temporary path beside ``path`` that takes its place when the block ends well.
+    """A temporary path in the same folder that replaces ``path`` when the block ends well.
 
     The bytes are on disk before the name changes, so that neither a crash nor a power cut leaves
-    half a file under the final name.
+    part of a file under the final name.
     """
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     os.close(handle)
@@ -34,8 +35,15 @@ def written_atomically(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def write_json(path: Path, value: Any) -> None:
+    """Write indented JSON, atomically."""
+    with written_atomically(path) as temporary:
+        text = json.dumps(value, indent=2, ensure_ascii=False)
+        temporary.write_text(f"{text}\n", encoding="utf-8")
+
+
 def check_file(path: Path) -> None:
-    """Refuse a path that is no file, or a file with nothing in it, before anybody opens it."""
+    """Raise an error if a path is no file, or an empty one."""
     if path.is_dir():
         raise InputError(f"{path} is a folder; a file was expected")
     if not path.exists():
@@ -46,7 +54,7 @@ def check_file(path: Path) -> None:
 
 @contextmanager
 def open_file(path: Path) -> Iterator[BinaryIO]:
-    """The bytes of a file, unpacked if its name ends in ``.gz``; trouble becomes an InputError."""
+    """The bytes of a file, decompressed if its name ends in ``.gz``; errors are InputErrors."""
     check_file(path)
     try:
         with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as stream:
@@ -54,12 +62,6 @@ def open_file(path: Path) -> Iterator[BinaryIO]:
     except EOFError as error:
         raise InputError(f"{path} is cut short: its gzip data has no end") from error
     except (gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{path} is not a sound gzip file") from error
+        raise InputError(f"{path} is not a valid gzip file") from error
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
-
-
-def read_bytes(path: Path) -> bytes:
-    """All bytes of a file, unpacked if it is gzipped."""
-    with open_file(path) as stream:
-        return stream.read()

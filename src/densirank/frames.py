@@ -1,4 +1,4 @@
-"""Lists of indices as tables of the original ids, for people."""
+"""Results as polars frames with the original ids."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from densirank.data.vocabulary import Vocabulary
 from densirank.errors import InputError
 from densirank.evaluation.reliability import Reliability
 from densirank.ranking.density import DensityBlock
-from densirank.ranking.lists import Choice, People, probabilities
-from densirank.ranking.sampling import Slates
+from densirank.ranking.lists import Choice, People
 from densirank.ranking.topk import Lists
 
 if TYPE_CHECKING:
@@ -34,43 +33,34 @@ def id_series(vocabulary: Vocabulary, indices: Tensor) -> pl.Series:
 
 
 def recommendations(people: People, choice: Choice, item_ids: Vocabulary) -> pl.DataFrame:
-    """``user_id, item_id, score, probability, rank`` of lists, and what they were drawn with.
+    """``user_id, item_id, score, probability, rank`` of lists, ``log_propensity`` of drawn ones.
 
-    The probability is a column of nulls where there is no normaliser: it is not known, which is not
-    the same as zero. Slates that were drawn have ``log_propensity`` too.
+    Approximate lists have null probabilities: they are unknown, not zero.
     """
     import polars as pl
 
-    return pl.concat([_recommendations(lists, people, item_ids) for lists in people.lists(choice)])
-
-
-def _recommendations(lists: Lists, people: People, item_ids: Vocabulary) -> pl.DataFrame:
-    import polars as pl
-
-    there = lists.items >= 0
-    rows, places = there.nonzero(as_tuple=True)
-    found = probabilities(lists, people.density)
-    if found is None:
-        probability = pl.repeat(None, len(rows), dtype=pl.Float32, eager=True)
-    else:
-        probability = pl.Series(found[there].cpu().numpy())
-    frame = pl.DataFrame(
-        {
+    frames = []
+    for lists in people.lists(choice):
+        there = lists.items >= 0
+        rows, places = there.nonzero(as_tuple=True)
+        probability = people.probabilities(lists)
+        columns = {
             "user_id": id_series(people.user_ids, lists.users[rows]),
             "item_id": id_series(item_ids, lists.items[there]),
             "score": lists.scores[there].cpu().numpy(),
-            "probability": probability,
+            "probability": pl.repeat(None, len(rows), dtype=pl.Float32, eager=True)
+            if probability is None
+            else probability[there].cpu().numpy(),
             "rank": (places + 1).cpu().numpy(),
         }
-    )
-    if not isinstance(lists, Slates):
-        return frame
-    drawn = pl.Series("log_propensity", lists.log_propensities[there].cpu().numpy())
-    return frame.with_columns(drawn)
+        if lists.log_propensities is not None:
+            columns["log_propensity"] = lists.log_propensities[there].cpu().numpy()
+        frames.append(pl.DataFrame(columns))
+    return pl.concat(frames)
 
 
 def slate_matrix(frame: pl.DataFrame, data: Interactions) -> tuple[Tensor, Tensor, Places]:
-    """(user of each slate, its items padded with -1, where in that matrix each row stands)."""
+    """(user of each slate, its items padded with -1, the position of each row in that matrix)."""
     missing = {"user_id", "item_id", "rank"} - set(frame.columns)
     if missing:
         raise InputError(f"slates lack the column {', '.join(sorted(missing))}")
@@ -93,7 +83,7 @@ def slate_matrix(frame: pl.DataFrame, data: Interactions) -> tuple[Tensor, Tenso
 
 
 def entropies(blocks: Iterable[DensityBlock], data: Interactions) -> pl.DataFrame:
-    """``user_id, entropy, effective_items`` of densities, which are let go one by one."""
+    """``user_id, entropy, effective_items`` of densities, one block in memory at a time."""
     import polars as pl
 
     return pl.concat(
@@ -111,25 +101,17 @@ def entropies(blocks: Iterable[DensityBlock], data: Interactions) -> pl.DataFram
 
 
 def reliability(bins: Reliability) -> pl.DataFrame:
-    """One row a bin: its bounds, what was expected and seen in it, and both as probabilities."""
+    """One row per bin: its bounds, the expected and observed counts, and both as probabilities."""
     import polars as pl
 
-    return pl.DataFrame(
-        {
-            "low": bins.low,
-            "high": bins.high,
-            "chances": bins.chances.astype("int64"),
-            "expected": bins.expected,
-            "observed": bins.observed.astype("int64"),
-            "predicted": bins.predicted,
-            "frequency": bins.frequency,
-            "standard_error": bins.standard_error,
-        }
-    )
+    counts = ("low", "high", "chances", "expected", "observed")
+    shares = ("predicted", "frequency", "standard_error")
+    frame = pl.DataFrame({name: getattr(bins, name) for name in counts + shares})
+    return frame.with_columns(pl.col("chances", "observed").cast(pl.Int64))
 
 
 def in_order_of(asked: NDArray[Any], parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """The rows of all parts, user by user as they were asked for."""
+    """The rows of all parts, user by user in the order of ``asked``."""
     import polars as pl
 
     frame = pl.concat(parts)
@@ -138,7 +120,7 @@ def in_order_of(asked: NDArray[Any], parts: Sequence[pl.DataFrame]) -> pl.DataFr
 
 
 def contributions(past: NDArray[np.int32], added: NDArray[Any], data: Interactions) -> pl.DataFrame:
-    """``item_id, contribution`` of past items to the score of another."""
+    """``item_id, contribution`` of past items to the score of another item."""
     import polars as pl
 
     items = id_series(data.item_ids, torch.from_numpy(past))
@@ -146,7 +128,7 @@ def contributions(past: NDArray[np.int32], added: NDArray[Any], data: Interactio
 
 
 def similar(lists: Lists, ids: Vocabulary, what: str) -> pl.DataFrame:
-    """``item_id, score, rank`` of one list of items, or the same of users."""
+    """``item_id, score, rank`` of one list of items, or ``user_id, …`` of one list of users."""
     import polars as pl
 
     there = lists.items >= 0

@@ -1,4 +1,4 @@
-"""What the pictures have in common: colours, a plain panel, and files that are whole."""
+"""Shared parts of the figures: colours, the style of a panel, PNG files."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BLUE, GREY, VERMILION = "#0072b2", "#7f7f7f", "#d55e00"  # of the palette of Okabe and Ito
+BLUE, GREY, VERMILION = "#0072b2", "#7f7f7f", "#d55e00"  # from the palette of Okabe and Ito
 
 
 def can_draw() -> bool:
-    """Whether matplotlib is here."""
+    """Whether matplotlib is installed."""
     return find_spec("matplotlib") is not None
 
 
 def make_plain(panel: Axes) -> None:
-    """A pale grid behind what is drawn, and no box around it."""
+    """Draw a pale grid behind the data and no box around it."""
     panel.grid(color="#e6e6e6", linewidth=0.8)
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)
 
 
 def write_png(figure: Figure, path: Path) -> None:
-    """Put a figure into a file."""
+    """Write a figure to a PNG file."""
     with written_atomically(path) as temporary:
         figure.savefig(temporary, format="png", dpi=130)

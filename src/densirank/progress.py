@@ -1,8 +1,7 @@
-"""Progress as a person watches it: bars on a terminal, now and then a line elsewhere."""
+"""Progress bars on a terminal, and lines of progress elsewhere."""
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
@@ -18,12 +17,12 @@ from rich.progress import (
 if TYPE_CHECKING:
     from densirank.training.callbacks import Report
 
-PLAIN_LINE_EVERY = 50
-"""Where there is no terminal, one line after about so many iterations."""
+ITERATIONS_PER_LINE = 50
+"""Iterations between two lines of progress, if there is no terminal."""
 
 
 class Bars:
-    """Bars with a status each, on a terminal, while inside ``with``; none elsewhere."""
+    """Progress bars with a status each, shown on a terminal while inside ``with``."""
 
     def __init__(self, console: Console, clock: ProgressColumn | None = None) -> None:
         self._console = console
@@ -42,17 +41,12 @@ class Bars:
         self._progress.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._progress.stop()
 
 
 class TrainingBar(Bars):
-    """A callback of the trainer; a bar on a terminal, now and then a line elsewhere."""
+    """A training callback: a bar on a terminal, a line from time to time elsewhere."""
 
     def __init__(self, console: Console | None = None) -> None:
         super().__init__(console or Console(stderr=True))
@@ -67,7 +61,7 @@ class TrainingBar(Bars):
         self._progress.update(
             self._task, completed=report.iteration, total=report.iterations, status=status
         )
-        due = report.iteration - self._last_line >= PLAIN_LINE_EVERY
+        due = report.iteration - self._last_line >= ITERATIONS_PER_LINE
         if not self._console.is_terminal and (due or report.validation is not None):
             self._last_line = report.iteration
             self._console.print(f"iteration {report.iteration}/{report.iterations}  {status}")

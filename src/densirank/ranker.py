@@ -1,4 +1,4 @@
-"""The estimator people use: fit, recommend, density, sample, evaluate, fold_in, update, save."""
+"""The estimator: fit, recommend, density, sample, evaluate, fold_in, update, save."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ from densirank.methods import Method, method_named
 from densirank.models.base import ItemSide, Trained
 from densirank.ranking.approximate import Index
 from densirank.ranking.blocks import Barring, score_blocks
-from densirank.ranking.calibration import CalibratedScorer, Calibration
 from densirank.ranking.density import Density, check_size, density_blocks
 from densirank.ranking.explain import contributions
 from densirank.ranking.fold_in import Histories, fold_in, without_users
@@ -37,10 +36,9 @@ from densirank.ranking.index import MeasuredIndex, build_index
 from densirank.ranking.lists import Choice, Kind, People, unknown_users
 from densirank.ranking.sampling import slate_log_propensities
 from densirank.ranking.topk import top_k
-from densirank.scores import VectorScorer
+from densirank.scores import CalibratedScorer, Calibration, VectorScorer
 from densirank.settings import Settings
-from densirank.storage import StoredModel, load_model, save_model
-from densirank.stored_index import load_index, save_index
+from densirank.storage import StoredModel, load_index, load_model, save_index, save_model
 from densirank.training.callbacks import Callback, Snapshots
 from densirank.training.checkpoint import Checkpoint
 from densirank.update import continued, merged, update_settings
@@ -51,15 +49,51 @@ if TYPE_CHECKING:
 
 
 class Ranker:
-    """Learns p(i|u), the probability that a person's next item is i, and ranks by it.
+    """Learns p(i|u) ∝ p0(i)·exp(f_u(i)), the probability of a user's next item, and ranks by it.
 
-    ``method`` is a name from :data:`densirank.METHODS`; settings left out take its defaults.
-    ``settings_`` is what was used, once it is fitted.
+    Parameters
+    ----------
+    method
+        A name from :data:`densirank.METHODS`.
+    seed
+        Same seed, same result (on a CPU).
+    device
+        ``auto`` (a GPU if there is one), ``cpu`` or ``cuda``.
+    precision
+        ``half`` uses the tensor cores of a GPU, ``float32`` does not; ``auto``: if possible.
+    settings
+        Settings of the method; the others keep the defaults of the method.
 
+    Attributes
+    ----------
+    settings_
+        All settings of the fit.
+    interactions_
+        The training data.
+    scorer_
+        The vectors (and the sparse part) that make the scores f_u(i).
+    items_
+        What fold-in needs of the items.
+    parameters_
+        The trained parameters.
+    training_
+        The course of training.
+    calibration_
+        The temperature and the popularity exponent of p(i|u), or None.
+    folded_in_
+        The histories used by :meth:`fold_in`, in the ranker that it returns.
+
+    Raises
+    ------
+    InputError
+        An unknown method or an invalid setting.
+
+    Examples
+    --------
     >>> from densirank import Ranker
     >>> log = [(user, item) for user in range(8) for item in range(8) if (user + item) % 2 == 0]
     >>> ranker = Ranker("wd-lgcn", dim=8, iterations=20, device="cpu").fit(log[1:])
-    >>> ranker.recommend(0, k=1)["item_id"].to_list()   # the even item user 0 has not had
+    >>> ranker.recommend(0, k=1)["item_id"].to_list()   # the even item that user 0 does not have
     [0]
     """
 
@@ -71,7 +105,6 @@ class Ranker:
     training_: dict[str, Any]
     calibration_: Calibration | None
     folded_in_: Histories
-    """Of a ranker that :meth:`fold_in` has made: what of the histories it could use."""
 
     def __init__(
         self,
@@ -84,10 +117,10 @@ class Ranker:
     ) -> None:
         if method is None:
             raise InputError(
-                "say which method, such as Ranker('wd-lgcn') (densirank.METHODS has all), or let "
-                "densirank.autofit(log) choose"
+                "method is required: pass one of densirank.METHODS, such as Ranker('wd-lgcn'), or "
+                "let densirank.autofit(log) choose one"
             )
-        method_named(method).settings(**settings)  # nonsense is refused at once
+        method_named(method).settings(**settings)  # invalid settings are refused at once
         self.method = method
         self.settings = settings
         self.seed = checked_seed(seed)
@@ -109,16 +142,66 @@ class Ranker:
 
     @property
     def spec(self) -> Method:
-        """What the method is made of."""
+        """The model, the risk and the constraint of the method.
+
+        Returns
+        -------
+        Method
+
+        Examples
+        --------
+        >>> from densirank import Ranker
+        >>> Ranker("wd-mf").spec.summary
+        'matrix factorisation, WD risk, norm clipping'
+        """
         return method_named(self.method)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """What the constructor was given, as scikit-learn's estimators have it."""
+        """The parameters of the constructor, as in scikit-learn.
+
+        Parameters
+        ----------
+        deep
+            Ignored: no parameter is an estimator.
+
+        Returns
+        -------
+        dict
+            ``method``, ``seed``, ``device``, ``precision`` and the given settings.
+
+        Examples
+        --------
+        >>> from densirank import Ranker
+        >>> Ranker("wd-mf", dim=8).get_params()["dim"]
+        8
+        """
         own = {key: getattr(self, key) for key in ("method", "seed", "device", "precision")}
         return own | self.settings
 
     def set_params(self, **params: Any) -> Self:
-        """Change what the constructor was given; what is fitted stays as it is."""
+        """Change parameters of the constructor; a fit keeps its results.
+
+        Parameters
+        ----------
+        params
+            New values by name.
+
+        Returns
+        -------
+        Ranker
+            This ranker.
+
+        Raises
+        ------
+        InputError
+            An unknown name or an invalid value.
+
+        Examples
+        --------
+        >>> from densirank import Ranker
+        >>> Ranker("wd-mf", dim=8).set_params(dim=16).settings
+        {'dim': 16}
+        """
         self.__dict__ |= {
             key: value
             for key, value in vars(type(self)(**(self.get_params() | params))).items()
@@ -139,32 +222,45 @@ class Ranker:
         checkpoint: str | PathLike[str] | None = None,
         checkpoint_seconds: float = 30.0,
     ) -> Self:
-        """Train on interactions, or on anything :func:`densirank.read` takes.
+        """Train on interactions.
 
         Parameters
         ----------
         interactions
-            What people had.
+            Interactions, or any source of :func:`densirank.read`.
         valid
-            A fraction of each user's items to hold out, or interactions of their own. With it,
-            training stops early on nDCG@20 and the best iterate is kept; without it, it runs for
-            ``iterations`` steps.
+            A fraction of each user's items to hold out, or interactions. With validation, training
+            stops early on nDCG@20 and keeps the best iterate; without, it runs for ``iterations``
+            steps.
         valid_split
-            Which items of a fraction are held out: the ``last`` where an order is known, ``random``
-            ones otherwise.
+            Which items of a fraction are held out: ``last`` or ``random``. Default: last if the
+            order is known.
         progress
-            Show a bar (or lines, where there is no terminal) on stderr.
+            Show a bar on stderr, or lines if there is no terminal.
         callbacks
-            Called with a report after every step.
+            Functions that are called with reports during training.
         checkpoint
-            A file to save the run to now and then; if it is there, the run it holds is continued.
+            A file to save the run to; if it exists, the run is continued.
+        checkpoint_seconds
+            Seconds between two saves.
+
+        Returns
+        -------
+        Ranker
+            This ranker.
 
         Raises
         ------
         InputError
             Data or settings that cannot be used.
         TrainingError
-            Training that cannot go on: a loss that is no longer finite.
+            The loss is no longer finite.
+
+        Examples
+        --------
+        >>> from densirank import Ranker
+        >>> Ranker("popularity").fit([("ann", "tea"), ("bob", "tea"), ("bob", "jam")]).interactions_
+        Interactions(2 users, 2 items, 3 pairs)
         """
         given: dict[str, Any] = {"valid_split": valid_split, "checkpoint": checkpoint}
         given["checkpoint_seconds"] = checkpoint_seconds
@@ -197,21 +293,53 @@ class Ranker:
         unknown: Literal["error", "popular"] = "error",
         approximate: bool = False,
     ) -> pl.DataFrame:
-        """The best ``k`` items of each user: ``user_id, item_id, score, probability, rank``.
+        """The best ``k`` items of each user.
 
-        ``users`` is an id, several, or None for all; ``items`` restricts the catalogue and
-        ``exclude`` takes items out of it. The order is that of the scores; the probability is the
-        (calibrated) p(i|u) over what could have been listed. Where fewer than ``k`` items are
-        left, there are fewer rows. Users the model does not know are an error, or get what is
-        popular; with a history, :meth:`fold_in` them.
+        The order is that of the scores f_u(i); the probability is the (calibrated) p(i|u) over the
+        items that could be listed. If fewer than ``k`` items are left, there are fewer rows.
 
-        ``approximate`` asks the index (:meth:`build_index`) which items to look at: much faster in
-        a large catalogue, with the same scores, but the probability is null, for it takes a sum
-        over the whole catalogue.
+        Parameters
+        ----------
+        users
+            An id, several ids, or None for all users.
+        k
+            Items per user.
+        filter_seen
+            Whether to leave out the items that a user has in training.
+        items
+            The only items considered; None for the whole catalogue.
+        exclude
+            Items to leave out.
+        unknown
+            Fallback for users not seen in training: ``error``, or ``popular`` items. To use a
+            history of theirs, see :meth:`fold_in`.
+        approximate
+            Search the index of :meth:`build_index`: faster in a large catalogue, with the same
+            scores but null probabilities, since they need a sum over the whole catalogue.
+
+        Returns
+        -------
+        polars.DataFrame
+            ``user_id, item_id, score, probability, rank``.
+
+        Raises
+        ------
+        InputError
+            An id that the model does not know, or an invalid option.
+
+        Examples
+        --------
+        >>> from densirank import Ranker
+        >>> log = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("eve", "rye"), ("eve", "jam")]
+        >>> ranker = Ranker("popularity").fit(log)
+        >>> ranker.recommend("bob", k=1).select("item_id", "rank").rows()
+        [('jam', 1)]
+        >>> ranker.recommend("zoe", k=1, unknown="popular")["item_id"].to_list()
+        ['jam']
         """
         choice = self._choice(k, filter_seen, items, exclude, approximate=approximate)
         if unknown not in ("error", "popular"):
-            raise InputError(f"unknown users are 'error' or 'popular', not {unknown!r}")
+            raise InputError(f"unknown must be 'error' or 'popular', not {unknown!r}")
         ids, item_ids = self.interactions_.user_ids, self.interactions_.item_ids
         if users is None or unknown == "error" or ids.knows_all(users):
             return frames.recommendations(self.people(self._user_indices(users)), choice, item_ids)
@@ -234,21 +362,81 @@ class Ranker:
         items: Ids | None = None,
         exclude: Ids | None = None,
     ) -> pl.DataFrame:
-        """``k`` draws a user from p(i|u)^(1/temperature), each over what the others left.
+        """Lists drawn from p(i|u)^(1/temperature) without replacement.
 
-        Columns are those of :meth:`recommend`, with the first draw at rank 1, and
-        ``log_propensity``: the log-probability of the draw given those above it, which adds up to
-        that of the slate. A user's slate depends on the seed and on no other user.
+        The slate of a user depends on the seed and on no other user.
+
+        Parameters
+        ----------
+        users
+            An id, several ids, or None for all users.
+        k
+            Draws per user.
+        temperature
+            Below 1 favours likely items, above 1 unlikely ones.
+        seed
+            Seed of the draws.
+        filter_seen
+            Whether to leave out the items that a user has in training.
+        items
+            The only items considered; None for the whole catalogue.
+        exclude
+            Items to leave out.
+
+        Returns
+        -------
+        polars.DataFrame
+            The columns of :meth:`recommend`, the first draw at rank 1, and ``log_propensity``: the
+            log-probability of a draw given the draws above it. Its sum is that of the slate.
+
+        Raises
+        ------
+        InputError
+            An id that the model does not know, or an invalid option.
+
+        Examples
+        --------
+        >>> from densirank import Ranker
+        >>> log = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("eve", "rye"), ("eve", "jam")]
+        >>> ranker = Ranker("popularity").fit(log)
+        >>> slate = ranker.sample("bob", k=2, seed=1)
+        >>> float(slate["log_propensity"].exp()[1])   # one item was left
+        1.0
         """
         choice = self._choice(k, filter_seen, items, exclude, seed=seed, temperature=temperature)
         people = self.people(self._user_indices(users))
         return frames.recommendations(people, choice, self.interactions_.item_ids)
 
     def similar_items(self, item: int | str, k: int = 10) -> pl.DataFrame:
-        """The ``k`` most similar items: ``item_id, score, rank``.
+        """The ``k`` most similar items.
 
-        The score is the cosine of the vectors, or the weight between the items where a method has
-        such (ItemKNN, EASE); then there are fewer rows where an item has fewer neighbours.
+        The score is the cosine of the vectors, or the weight between items in item-based methods
+        (ItemKNN, EASE), where an item may have fewer neighbours than ``k``.
+
+        Parameters
+        ----------
+        item
+            The id of an item.
+        k
+            Number of items.
+
+        Returns
+        -------
+        polars.DataFrame
+            ``item_id, score, rank``.
+
+        Raises
+        ------
+        InputError
+            An id that the model does not know, or an invalid option.
+
+        Examples
+        --------
+        >>> from densirank import Ranker
+        >>> log = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("eve", "rye"), ("eve", "jam")]
+        >>> ranker = Ranker("itemknn").fit(log)
+        >>> sorted(ranker.similar_items("jam")["item_id"])
+        ['rye', 'tea']
         """
         (index,) = self.interactions_.item_ids.known(item, "item")
         near = self.scorer_.neighbours
@@ -257,7 +445,33 @@ class Ranker:
         return self._similar(VectorScorer(vectors, vectors, near), itself, k, "item", among)
 
     def similar_users(self, user: int | str, k: int = 10) -> pl.DataFrame:
-        """The ``k`` users whose vectors are at the smallest angle: ``user_id, score, rank``."""
+        """The ``k`` users with the highest cosine of the vectors.
+
+        Parameters
+        ----------
+        user
+            The id of a user.
+        k
+            Number of users.
+
+        Returns
+        -------
+        polars.DataFrame
+            ``user_id, score, rank``.
+
+        Raises
+        ------
+        InputError
+            An unknown user, or a method without vectors of users.
+
+        Examples
+        --------
+        >>> from densirank import Ranker
+        >>> log = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("eve", "rye"), ("eve", "jam")]
+        >>> ranker = Ranker("wd-mf", dim=2, iterations=5, device="cpu").fit(log)
+        >>> sorted(ranker.similar_users("ann")["user_id"])
+        ['bob', 'eve']
+        """
         (index,) = self.interactions_.user_ids.known(user, "user")
         vectors = self.scorer_.user_vectors
         if vectors.shape[1] == 0:
@@ -281,7 +495,26 @@ class Ranker:
         return frames.similar(lists, data.item_ids if what == "item" else data.user_ids, what)
 
     def people(self, rows: Tensor) -> People:
-        """The users at these indices, for whoever makes lists in a form of its own."""
+        """Users by index, for lists in other forms than a frame.
+
+        Parameters
+        ----------
+        rows
+            Indices of users.
+
+        Returns
+        -------
+        People
+            Their densities and constraints; :meth:`People.lists` makes lists.
+
+        Examples
+        --------
+        >>> from densirank import Ranker
+        >>> log = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("eve", "rye"), ("eve", "jam")]
+        >>> ranker = Ranker("popularity").fit(log)
+        >>> ranker.people(torch.tensor([0, 2])).kind
+        'known'
+        """
         return People(
             self._kind,
             self.interactions_.user_ids,
@@ -293,7 +526,26 @@ class Ranker:
         )
 
     def unknown_users(self, ids: Vocabulary) -> People:
-        """Users this ranker does not know, who get what is popular."""
+        """Users not seen in training, for whom popular items are listed.
+
+        Parameters
+        ----------
+        ids
+            Their ids.
+
+        Returns
+        -------
+        People
+            Their densities; :meth:`People.lists` makes lists.
+
+        Examples
+        --------
+        >>> from densirank import Ranker
+        >>> log = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("eve", "rye"), ("eve", "jam")]
+        >>> ranker = Ranker("popularity").fit(log)
+        >>> ranker.unknown_users(Vocabulary(["zoe"])).kind
+        'popular'
+        """
         return unknown_users(ids, self.items_.counts, self.scorer_.device)
 
     # --- probabilities -----------------------------------------------------------------------
@@ -306,12 +558,35 @@ class Ranker:
         filter_seen: bool = True,
         exclude: Ids | None = None,
     ) -> Density:
-        """log p(i|u) of all items or of these, renormalised over what each user could get.
+        """log p(i|u), renormalised over the items that each user could get.
 
-        For more numbers than a call returns at once, ask for some users at a time.
+        For more numbers than one call returns, pass fewer users at a time.
 
-        >>> log = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("eve", "rye"), ("eve", "jam")]
+        Parameters
+        ----------
+        users
+            An id, several ids, or None for all users.
+        items
+            The only items considered; None for the whole catalogue.
+        filter_seen
+            Whether to leave out the items that a user has in training.
+        exclude
+            Items to leave out.
+
+        Returns
+        -------
+        Density
+            Log-probabilities (users × items), entropies and effective numbers of items.
+
+        Raises
+        ------
+        InputError
+            An id that the model does not know, or a result that is too large.
+
+        Examples
+        --------
         >>> from densirank import Ranker
+        >>> log = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("eve", "rye"), ("eve", "jam")]
         >>> found = Ranker("popularity").fit(log).density("bob")
         >>> print(found.item_ids, np.exp(found.log_probabilities).round(2))
         ['jam' 'rye' 'tea'] [[0.6 0.4 0. ]]
@@ -334,17 +609,61 @@ class Ranker:
         items: Ids | None = None,
         exclude: Ids | None = None,
     ) -> pl.DataFrame:
-        """How open each user's next item is: ``user_id, entropy, effective_items``.
+        """The entropy of p(i|u) in nats, and the effective number of items (its exponential).
 
-        The entropy of p(i|u) in nats, and how many equally likely items would have the same.
+        Parameters
+        ----------
+        users
+            An id, several ids, or None for all users.
+        filter_seen
+            Whether to leave out the items that a user has in training.
+        items
+            The only items considered; None for the whole catalogue.
+        exclude
+            Items to leave out.
+
+        Returns
+        -------
+        polars.DataFrame
+            ``user_id, entropy, effective_items``.
+
+        Raises
+        ------
+        InputError
+            An id that the model does not know, or an invalid option.
+
+        Examples
+        --------
+        >>> from densirank import Ranker
+        >>> log = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("eve", "rye"), ("eve", "jam")]
+        >>> ranker = Ranker("popularity").fit(log)
+        >>> ranker.entropy("ann")["effective_items"].to_list()   # one item is left
+        [1.0]
         """
         barring = self._barring(filter_seen, items, exclude)
         blocks = density_blocks(self._density(), self._user_indices(users), **barring)
         return frames.entropies(blocks, self.interactions_)
 
     def scores(self, users: Ids, items: Ids) -> NDArray[np.float32]:
-        """f_u(i) of pairs, given as two lists of the same length (or one id for all).
+        """f_u(i) of pairs.
 
+        Parameters
+        ----------
+        users, items
+            Ids: two lists of the same length, or one id for all of the other list.
+
+        Returns
+        -------
+        numpy.ndarray
+            One score per pair.
+
+        Raises
+        ------
+        InputError
+            An id that the model does not know, or lists of different lengths.
+
+        Examples
+        --------
         >>> from densirank import Ranker
         >>> ranker = Ranker("popularity").fit([("ann", "tea"), ("bob", "tea"), ("bob", "jam")])
         >>> print(ranker.scores("ann", ["tea", "jam"]).round(3))   # log(1 + users)
@@ -378,11 +697,42 @@ class Ranker:
         items: Ids | None = None,
         exclude: Ids | None = None,
     ) -> NDArray[np.float64]:
-        """The log-propensity that each row of given slates would have in :meth:`sample`.
+        """The log-propensity of each row of given slates, as if drawn by :meth:`sample`.
 
-        ``slates`` has the columns ``user_id, item_id, rank``; each rank 1 begins a slate. An item
-        that could not have been drawn has -inf. This is what
-        :func:`densirank.evaluation.off_policy.inverse_propensity` wants of a target policy.
+        :func:`densirank.evaluation.off_policy.inverse_propensity` takes it as that of a target
+        policy.
+
+        Parameters
+        ----------
+        slates
+            A frame with ``user_id, item_id, rank``; each rank 1 begins a slate.
+        temperature
+            The temperature of :meth:`sample`.
+        filter_seen
+            Whether to leave out the items that a user has in training.
+        items
+            The only items considered; None for the whole catalogue.
+        exclude
+            Items to leave out.
+
+        Returns
+        -------
+        numpy.ndarray
+            One value per row; -inf for an item that cannot be drawn.
+
+        Raises
+        ------
+        InputError
+            Slates with missing columns, wrong ranks, unknown ids or repeated items.
+
+        Examples
+        --------
+        >>> from densirank import Ranker
+        >>> log = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("eve", "rye"), ("eve", "jam")]
+        >>> ranker = Ranker("popularity").fit(log)
+        >>> slates = ranker.sample("bob", k=2, seed=1)
+        >>> np.allclose(ranker.log_propensity(slates), slates["log_propensity"])
+        True
         """
         rows, columns, places = frames.slate_matrix(slates, self.interactions_)
         device = self.scorer_.device
@@ -396,11 +746,36 @@ class Ranker:
         return found.cpu().numpy()[places]
 
     def calibrate(self, validation: Any, *, popularity: bool = False) -> Self:
-        """Fit the temperature of p(i|u) (and its popularity exponent) to held-out items.
+        """Fit the temperature of p(i|u), and its popularity exponent, to held-out items.
 
-        Probabilities change, lists do not. Of many held-out users a fixed sample is looked at.
+        Probabilities change, lists do not. At most 1,000 held-out users are used, a fixed sample.
+
+        Parameters
+        ----------
+        validation
+            Held-out interactions, or any source of :func:`densirank.read`.
+        popularity
+            Whether to fit the popularity exponent as well.
+
+        Returns
+        -------
+        Ranker
+            This ranker, with ``calibration_``.
+
+        Raises
+        ------
+        InputError
+            No held-out item can be predicted, or no temperature fits.
+
+        Examples
+        --------
+        >>> from densirank import Ranker
+        >>> log = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("eve", "rye"), ("eve", "jam")]
+        >>> ranker = Ranker("popularity").fit(log)
+        >>> ranker.calibrate([("bob", "jam"), ("ann", "rye")]).calibration_.held_out_items
+        2
         """
-        draws = self.held_out(validation).draws(calibration.MOST_USERS)
+        draws = self.held_out(validation).draws(calibration.MAX_USERS)
         log_popularity = self._density().log_popularity
         self.calibration_ = calibration.fit_calibration(
             self.scorer_, draws, log_popularity, popularity=popularity
@@ -408,36 +783,135 @@ class Ranker:
         return self
 
     def reliability(self, test: Any, bins: int = 10) -> pl.DataFrame:
-        """Predicted probabilities against how often held-out items came: one row a bin.
+        """Predicted probabilities against observed frequencies of held-out items, in bins.
 
-        ``expected`` and ``observed`` count held-out items, ``predicted`` and ``frequency`` are the
-        same for each of the ``chances`` an item had, ``standard_error`` is that of the frequency.
+        Parameters
+        ----------
+        test
+            Held-out interactions, or any source of :func:`densirank.read`.
+        bins
+            Largest number of bins.
+
+        Returns
+        -------
+        polars.DataFrame
+            One row per bin. ``expected`` and ``observed`` are numbers of held-out items,
+            ``predicted`` and ``frequency`` the same per chance (there are ``chances``),
+            ``standard_error`` is that of the frequency.
+
+        Raises
+        ------
+        InputError
+            No held-out item can be predicted, or ``bins`` is below 1.
+
+        Examples
+        --------
+        >>> from densirank import Ranker
+        >>> log = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("eve", "rye"), ("eve", "jam")]
+        >>> ranker = Ranker("popularity").fit(log)
+        >>> table = ranker.reliability([("bob", "jam"), ("ann", "rye")])
+        >>> int(table["observed"].sum()), round(float(table["expected"].sum()), 6)
+        (2, 2.0)
         """
         if bins < 1:
             raise InputError(f"bins must be at least 1, not {bins}")
-        draws = self.held_out(test).draws(reliability.MOST_USERS)
+        draws = self.held_out(test).draws(reliability.MAX_USERS)
         return frames.reliability(reliability.reliability(self._density(), draws, bins))
 
     # --- evaluation --------------------------------------------------------------------------
 
     def evaluate(self, test: Any, k: int = 20) -> dict[str, Any]:
-        """Metrics at ``k`` over the users of ``test``, ranking all items they have not had.
+        """Mean metrics at ``k`` over the users of ``test``, ranking all their unseen items.
 
-        Test users the model does not know cannot be ranked for: they are left out and counted in
-        ``unknown_users``. Test items it does not know are missed items, counted in
-        ``unknown_items``, and so are pairs it was trained on, counted in ``seen_pairs``.
+        Test users that the model does not know are left out and counted in ``unknown_users``.
+        Unknown test items (``unknown_items``) and training pairs (``seen_pairs``) count as missed.
+
+        Parameters
+        ----------
+        test
+            Held-out interactions, or any source of :func:`densirank.read`.
+        k
+            Length of the lists.
+
+        Returns
+        -------
+        dict
+            ``recall@k``, ``ndcg@k`` and more, and the counts.
+
+        Raises
+        ------
+        InputError
+            None of the test users is known, or ``k`` is below 1.
+
+        Examples
+        --------
+        >>> from densirank import Ranker
+        >>> log = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("eve", "rye"), ("eve", "jam")]
+        >>> ranker = Ranker("popularity").fit(log)
+        >>> metrics = ranker.evaluate([("bob", "jam"), ("zoe", "tea")], k=1)
+        >>> metrics["recall@1"], metrics["unknown_users"]
+        (1.0, 1)
         """
         held_out = self.held_out(test)
         check_k(k)
         return held_out.summary(held_out.evaluate(self.scorer_, k))
 
     def evaluation(self, test: Any, k: int = 20) -> Evaluation:
-        """The same as :meth:`evaluate`, with every metric of every user."""
+        """The same as :meth:`evaluate`, with every metric of every user.
+
+        Parameters
+        ----------
+        test
+            Held-out interactions, or any source of :func:`densirank.read`.
+        k
+            Length of the lists.
+
+        Returns
+        -------
+        Evaluation
+            Metrics per user, coverage and mean popularity.
+
+        Raises
+        ------
+        InputError
+            None of the test users is known, or ``k`` is below 1.
+
+        Examples
+        --------
+        >>> from densirank import Ranker
+        >>> log = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("eve", "rye"), ("eve", "jam")]
+        >>> ranker = Ranker("popularity").fit(log)
+        >>> ranker.evaluation([("bob", "jam"), ("ann", "tea")], k=1).per_user["recall"].tolist()
+        [0.0, 1.0]
+        """
         check_k(k)
         return self.held_out(test).evaluate(self.scorer_, k)
 
     def held_out(self, test: Any) -> HeldOut:
-        """Test interactions in this model's terms, for whoever measures it in another way."""
+        """Test interactions in the indices of this model, for other evaluations.
+
+        Parameters
+        ----------
+        test
+            Held-out interactions, or any source of :func:`densirank.read`.
+
+        Returns
+        -------
+        HeldOut
+
+        Raises
+        ------
+        InputError
+            None of the test users is known.
+
+        Examples
+        --------
+        >>> from densirank import Ranker
+        >>> log = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("eve", "rye"), ("eve", "jam")]
+        >>> ranker = Ranker("popularity").fit(log)
+        >>> ranker.held_out([("bob", "jam"), ("zoe", "tea")]).unknown_users
+        1
+        """
         return HeldOut(
             as_interactions(test), self.interactions_, self.scorer_.device, self.items_.counts
         )
@@ -445,12 +919,35 @@ class Ranker:
     # --- people, items and interactions that come after the fit --------------------------------
 
     def fold_in(self, interactions: Any) -> Self:
-        """A ranker of the people in these interactions, over the items this one knows.
+        """A ranker of the people in these interactions, over the items of this one.
 
-        Nothing is trained again: a person's vector follows from the items alone, in milliseconds.
-        Items the model does not know are ignored. People who have no other are left out, so that
-        ``recommend(…, unknown="popular")`` lists popular items for them and anything else says
-        that they are not known. ``folded_in_`` of the result counts both.
+        Nothing is trained again: the vector of a person follows from the items, in milliseconds.
+        Unknown items are ignored. People without a known item are left out: ``recommend(…,
+        unknown="popular")`` lists popular items for them. ``folded_in_`` of the result counts both.
+
+        Parameters
+        ----------
+        interactions
+            Histories, or any source of :func:`densirank.read`.
+
+        Returns
+        -------
+        Ranker
+            A new ranker, whose users are these people.
+
+        Raises
+        ------
+        InputError
+            No item is known, or the method cannot fold in.
+
+        Examples
+        --------
+        >>> from densirank import Ranker
+        >>> log = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("eve", "rye"), ("eve", "jam")]
+        >>> ranker = Ranker("popularity").fit(log)
+        >>> folded = ranker.fold_in([("zoe", "jam"), ("zoe", "cake")])
+        >>> folded.recommend("zoe", k=1)["item_id"].to_list(), folded.folded_in_.unknown_items
+        (['tea'], 1)
         """
         histories = Histories.of(as_interactions(interactions), self.interactions_.item_ids)
         folded = copy(self)
@@ -464,11 +961,40 @@ class Ranker:
     def update(
         self, interactions: Any, iterations: int | None = None, callbacks: Sequence[Callback] = ()
     ) -> Self:
-        """A ranker of the same settings that knows these interactions as well, ids and all.
+        """A ranker with the same settings that is also trained on new interactions, ids included.
 
-        It goes on from the vectors of this one, which stays as it is, and takes half of the
-        fit's iterations unless it is told how many. A method that is made and not trained is made
-        again.
+        Training continues from the vectors of this ranker, which does not change. A method without
+        training is fitted again.
+
+        Parameters
+        ----------
+        interactions
+            New interactions, or any source of :func:`densirank.read`.
+        iterations
+            Training steps. Default: half as many as in the fit.
+        callbacks
+            Functions that are called with reports during training.
+
+        Returns
+        -------
+        Ranker
+            A new ranker of the old and the new interactions.
+
+        Raises
+        ------
+        InputError
+            Data that cannot be used, or a ranker without trained parameters, such as that of a
+            fold-in.
+        TrainingError
+            The loss is no longer finite.
+
+        Examples
+        --------
+        >>> from densirank import Ranker
+        >>> log = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("eve", "rye"), ("eve", "jam")]
+        >>> ranker = Ranker("popularity").fit(log)
+        >>> ranker.update([("zoe", "tea")]).recommend("zoe", k=1)["item_id"].to_list()
+        ['jam']
         """
         data = merged(self.interactions_, as_interactions(interactions))
         settings = update_settings(self.settings_, iterations)
@@ -478,10 +1004,35 @@ class Ranker:
         return copy(self)._keep(data, fitted, self.settings_)
 
     def explain(self, user: int | str, item: int | str, k: int = 5) -> pl.DataFrame:
-        """Which of the user's items speak most for an item: ``item_id, contribution``.
+        """The items of a user that contribute most to the score of an item.
 
-        A contribution is what the item's score loses when the past item is taken out of the
-        history, both histories being folded in.
+        A contribution is the drop of the score when the past item is removed from the history, both
+        histories being folded in.
+
+        Parameters
+        ----------
+        user, item
+            Their ids.
+        k
+            Number of past items.
+
+        Returns
+        -------
+        polars.DataFrame
+            ``item_id, contribution``, the highest first.
+
+        Raises
+        ------
+        InputError
+            An id that the model does not know, no other past item, or a method that cannot fold in.
+
+        Examples
+        --------
+        >>> from densirank import Ranker
+        >>> log = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("eve", "rye"), ("eve", "jam")]
+        >>> ranker = Ranker("itemknn").fit(log)
+        >>> ranker.explain("bob", "jam")["item_id"].to_list()
+        ['tea']
         """
         check_k(k)
         data = self.interactions_
@@ -493,7 +1044,20 @@ class Ranker:
 
     @property
     def trained(self) -> Trained:
-        """What folding in and explaining go by."""
+        """The parts of the fit that fold-in and explanations use.
+
+        Returns
+        -------
+        Trained
+
+        Examples
+        --------
+        >>> from densirank import Ranker
+        >>> log = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("eve", "rye"), ("eve", "jam")]
+        >>> ranker = Ranker("popularity").fit(log)
+        >>> ranker.trained.name
+        'popularity'
+        """
         method = self.spec
         return Trained(
             method.name,
@@ -508,11 +1072,35 @@ class Ranker:
     # --- an index of the items, for catalogues too large to score whole ------------------------
 
     def build_index(self, kind: str = "hnsw", *, recall: float = 0.99) -> Self:
-        """Make ``recommend(…, approximate=True)`` possible; :meth:`save` keeps the index.
+        """Build an index of the item vectors, for ``recommend(…, approximate=True)``.
 
-        ``kind`` is hnsw (needs faiss: the extra ``index``) or clusters (needs nothing). The index
-        takes the least effort that finds this share of the exact top 20 of a sample of users;
-        ``index_.measured`` has the recall of other users, and what building it took.
+        The index has the least effort with this recall on a sample of users. ``index_.measured``
+        has the recall on other users and the cost of the index. :meth:`save` stores the index.
+
+        Parameters
+        ----------
+        kind
+            ``hnsw`` (needs faiss: the extra ``index``) or ``clusters`` (needs no package).
+        recall
+            Share of the exact top 20 that searches have to find.
+
+        Returns
+        -------
+        Ranker
+            This ranker, with ``index_``.
+
+        Raises
+        ------
+        InputError
+            An unknown kind, a missing package, a recall out of range, or a method without vectors.
+
+        Examples
+        --------
+        >>> from densirank import Ranker
+        >>> log = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("eve", "rye"), ("eve", "jam")]
+        >>> ranker = Ranker("wd-mf", dim=2, iterations=5, device="cpu").fit(log)
+        >>> ranker.build_index("clusters").index_.measured.recall
+        1.0
         """
         seen = RowsOnDemand(self.interactions_, self.scorer_.device)
         self._index = build_index(self.scorer_, seen, kind, recall=recall, seed=self.seed)
@@ -521,7 +1109,25 @@ class Ranker:
 
     @property
     def index_(self) -> MeasuredIndex | None:
-        """The index of the item vectors as they are now; a stored one is read when first wanted."""
+        """The index of the current item vectors, or None; a stored one is read at first use.
+
+        Returns
+        -------
+        MeasuredIndex or None
+
+        Raises
+        ------
+        StorageError
+            A stored index that is damaged.
+
+        Examples
+        --------
+        >>> from densirank import Ranker
+        >>> log = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("eve", "rye"), ("eve", "jam")]
+        >>> ranker = Ranker("popularity").fit(log)
+        >>> ranker.index_ is None
+        True
+        """
         if self._indexed_vectors is not self.scorer_.item_vectors:
             return None
         if self._index is None and self._index_at is not None:
@@ -529,7 +1135,25 @@ class Ranker:
         return self._index
 
     def required_index(self) -> Index:
-        """The index, or a sentence that says how to get one."""
+        """The index of the item vectors.
+
+        Returns
+        -------
+        Index
+
+        Raises
+        ------
+        InputError
+            The model has no index.
+
+        Examples
+        --------
+        >>> from densirank import Ranker
+        >>> log = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("eve", "rye"), ("eve", "jam")]
+        >>> ranker = Ranker("wd-mf", dim=2, iterations=5, device="cpu").fit(log)
+        >>> ranker.build_index("clusters").required_index().kind
+        'clusters'
+        """
         found = self.index_
         if found is None:
             raise InputError(
@@ -542,18 +1166,66 @@ class Ranker:
 
     @property
     def user_vectors_(self) -> NDArray[np.float32]:
-        """The users' vectors, (users, dim), in the order of ``interactions_.user_ids``."""
+        """The user vectors, (users, dim), in the order of ``interactions_.user_ids``.
+
+        Returns
+        -------
+        numpy.ndarray
+
+        Examples
+        --------
+        >>> from densirank import Ranker
+        >>> log = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("eve", "rye"), ("eve", "jam")]
+        >>> ranker = Ranker("popularity").fit(log)
+        >>> ranker.user_vectors_.shape
+        (3, 1)
+        """
         vectors: NDArray[np.float32] = self.scorer_.user_vectors.cpu().numpy()
         return vectors
 
     @property
     def item_vectors_(self) -> NDArray[np.float32]:
-        """The items' vectors, (items, dim), in the order of ``interactions_.item_ids``."""
+        """The item vectors, (items, dim), in the order of ``interactions_.item_ids``.
+
+        Returns
+        -------
+        numpy.ndarray
+
+        Examples
+        --------
+        >>> from densirank import Ranker
+        >>> log = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("eve", "rye"), ("eve", "jam")]
+        >>> ranker = Ranker("popularity").fit(log)
+        >>> ranker.item_vectors_.shape
+        (3, 1)
+        """
         vectors: NDArray[np.float32] = self.scorer_.item_vectors.cpu().numpy()
         return vectors
 
     def save(self, folder: str | PathLike[str]) -> None:
-        """Write the fitted ranker to a folder that :func:`densirank.load` reads."""
+        """Write the fitted ranker to a folder, for :func:`densirank.load`.
+
+        Parameters
+        ----------
+        folder
+            A new or an empty folder, or one with a model, which is replaced.
+
+        Raises
+        ------
+        InputError
+            A folder that holds something else.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> from densirank import Ranker
+        >>> log = [("ann", "tea"), ("ann", "jam"), ("bob", "tea"), ("eve", "rye"), ("eve", "jam")]
+        >>> ranker = Ranker("popularity").fit(log)
+        >>> with TemporaryDirectory() as folder:
+        ...     ranker.save(folder)
+        ...     load(folder).method
+        'popularity'
+        """
         index = self.index_
         save_model(
             Path(folder),
@@ -626,10 +1298,10 @@ def fit_ranker(
     snapshots: Snapshots | None = None,
     world: World = ONE_PROCESS,
 ) -> Ranker:
-    """:meth:`Ranker.fit` for the library itself.
+    """:meth:`Ranker.fit` with options for the library itself.
 
-    ``snapshots`` are for looking at some iterates on the way. Of several processes the first one's
-    ranker is fitted, and no other.
+    ``snapshots`` shows some iterates during training. Of several processes, only the ranker of the
+    first one is fitted.
     """
     if world.sharded and ranker.precision == "half":
         raise InputError("several processes compute in float32; choose that precision (or auto)")
@@ -668,7 +1340,31 @@ def fit_ranker(
 
 
 def load(folder: str | PathLike[str], device: str = "auto") -> Ranker:
-    """A fitted ranker from the folder it was saved to."""
+    """Read a fitted ranker from the folder that it was saved to.
+
+    Parameters
+    ----------
+    folder
+        The folder.
+    device
+        ``auto`` (a GPU if there is one), ``cpu`` or ``cuda``.
+
+    Returns
+    -------
+    Ranker
+
+    Raises
+    ------
+    StorageError
+        A folder without a model, or with a damaged one.
+
+    Examples
+    --------
+    >>> import densirank
+    >>> densirank.load("missing")
+    Traceback (most recent call last):
+    densirank.errors.StorageError: there is no folder missing
+    """
     stored = load_model(Path(folder), resolve_device(device))
     usual = method_named(stored.method).settings_for(stored.interactions.ordered).to_json()
     given = {key: value for key, value in stored.settings.to_json().items() if value != usual[key]}
@@ -683,20 +1379,20 @@ def load(folder: str | PathLike[str], device: str = "auto") -> Ranker:
 
 
 def checked_seed(seed: int) -> int:
-    """A seed that generators take, or a sentence."""
+    """A valid seed, or an error."""
     if not 0 <= seed < 2**63:
-        raise InputError(f"seed must be a whole number from 0 to 2^63 - 1, not {seed}")
+        raise InputError(f"seed must be an integer from 0 to 2^63 - 1, not {seed}")
     return seed
 
 
 def checked_temperature(temperature: float) -> float:
-    """A temperature that leaves exponentials in range, or a sentence."""
+    """A temperature that keeps exponentials in range, or an error."""
     if not 1e-6 <= temperature <= 1e6:
         raise InputError(f"temperature must be between 0.000001 and 1000000, not {temperature}")
     return temperature
 
 
 def check_k(k: int) -> None:
-    """Refuse lists of no length."""
+    """Raise an error for lists without items."""
     if k < 1:
         raise InputError(f"k must be at least 1, not {k}")

@@ -1,8 +1,19 @@
-"""What the ranking path asks of a fitted model: the scores of a block of users over all items."""
+"""Scores of a block of users over all items, and the logits of p(i|u).
+
+A risk fixes the order of the scores better than their scale. Calibration corrects the scale:
+
+    p(i|u) ∝ popularity(i)^β · exp(f_u(i) / T).
+
+The temperature T sets the scale (Guo et al. 2017). The base density p0 ∝ popularity^β returns to
+popular items the probability that a risk with sampled candidates took from them, or the reverse.
+Lists are always ordered by f_u(i): calibration changes probabilities and no list, so lists, their
+evaluation and an index of the vectors agree with and without it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import torch
@@ -11,15 +22,14 @@ from torch import Tensor
 from densirank.linalg.csr import PartSource, SparsePart
 
 TILE = 1 << 19
-"""Products that a CPU makes at once: about what its caches hold, and no fewer, as a call has its
-cost."""
+"""Products that a CPU computes per call: as many as its caches hold, since each call has a cost."""
 
 USERS_AT_ONCE = 256
 """Users whose sparse parts are made together: a part may have an entry for every item."""
 
 
 class Scorer(Protocol):
-    """Anything that scores the whole catalogue for some users."""
+    """Scores the whole catalogue for some users."""
 
     @property
     def n_users(self) -> int: ...
@@ -31,12 +41,12 @@ class Scorer(Protocol):
     def device(self) -> torch.device: ...
 
     def scores(self, users: Tensor, out: Tensor | None = None) -> Tensor:
-        """f_u(i), (len(users), n_items), in ``out`` or else a tensor of the caller's own."""
+        """f_u(i), (len(users), n_items), in ``out`` or else in a new tensor."""
         ...
 
 
 def _products(users: Tensor, items: Tensor, scores: Tensor, *, added: bool) -> None:
-    """Write or add all dot products; on a CPU a tile at a time, while it is in cache."""
+    """Write or add all dot products; on a CPU one tile at a time, while it is in cache."""
     tile = max(1, TILE // max(1, len(users))) if scores.device.type == "cpu" else len(items)
     for part, some in zip(torch.split(scores, tile, dim=1), torch.split(items, tile), strict=True):
         if added:
@@ -57,12 +67,12 @@ def score_spreads(user_vectors: Tensor, item_vectors: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class VectorScorer:
-    """f_u(i) = e_u · e_i and, where a method has one, a sparse part for each user besides."""
+    """f_u(i) = e_u · e_i, plus a sparse part for each user where a method has one."""
 
     user_vectors: Tensor  # (users, dim)
     item_vectors: Tensor  # (items, dim)
     sparse_part: PartSource | None = None
-    neighbours: SparsePart | None = None  # of each item, where angles between vectors say nothing
+    neighbours: SparsePart | None = None  # of each item, if the vectors do not say
 
     @property
     def n_users(self) -> int:
@@ -77,12 +87,11 @@ class VectorScorer:
         return self.user_vectors.device
 
     def kept_part(self) -> SparsePart | None:
-        """The sparse part as a table, where it cannot be computed on demand."""
-        part = self.sparse_part
-        if part is None:
+        """The sparse part as a table for other systems, which cannot compute it."""
+        if self.sparse_part is None:
             return None
-        everyone = torch.arange(self.n_users, device=self.device)
-        return SparsePart.joined(part.kept(users) for users in torch.split(everyone, USERS_AT_ONCE))
+        users = torch.split(torch.arange(self.n_users, device=self.device), USERS_AT_ONCE)
+        return SparsePart.joined(self.sparse_part.kept(block) for block in users)
 
     def scores(self, users: Tensor, out: Tensor | None = None) -> Tensor:
         scores = self.user_vectors.new_empty(len(users), self.n_items) if out is None else out
@@ -91,3 +100,69 @@ class VectorScorer:
         added = self.sparse_part is not None
         _products(self.user_vectors[users], self.item_vectors, scores, added=added)
         return scores
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The temperature T and the popularity exponent β of p(i|u), and how they were fitted.
+
+    The popularity of an item is 1 + its number of users in training.
+    """
+
+    temperature: float = 1.0
+    popularity_exponent: float = 0.0
+    held_out_items: int = 0  # that the two were fitted to
+    gain: float = 0.0  # nats per held-out item over T = 1, β = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.temperature < float("inf"):
+            raise ValueError(f"temperature must be finite and above 0, not {self.temperature}")
+
+
+@dataclass(frozen=True)
+class CalibratedScorer:
+    """A scorer of logits f_u(i) / T + β log popularity(i), whose softmax is p(i|u)."""
+
+    scorer: Scorer
+    calibration: Calibration
+    item_counts: Tensor  # (items,) users of each item in training
+
+    @cached_property
+    def log_popularity(self) -> Tensor:
+        """log(1 + users), (items,)."""
+        return torch.log1p(self.item_counts.to(self.device, torch.float32))
+
+    @property
+    def n_users(self) -> int:
+        return self.scorer.n_users
+
+    @property
+    def n_items(self) -> int:
+        return self.scorer.n_items
+
+    @property
+    def device(self) -> torch.device:
+        return self.scorer.device
+
+    def scores(self, users: Tensor, out: Tensor | None = None) -> Tensor:
+        scores = self.scorer.scores(users, out)
+        return self.logits(scores, out=scores)
+
+    def logits(
+        self, scores: Tensor, items: Tensor | None = None, out: Tensor | None = None
+    ) -> Tensor:
+        """The logits of scores f of all items, or of these; the scores themselves if T = 1, β = 0.
+
+        >>> calibration = Calibration(temperature=2.0, popularity_exponent=1.0)
+        >>> scorer = VectorScorer(torch.empty(0, 1), torch.ones(2, 1))
+        >>> density = CalibratedScorer(scorer, calibration, torch.tensor([0, 9]))
+        >>> density.logits(torch.tensor([[4.0, 6.0]]))   # 4 / 2 and 6 / 2 + log 10
+        tensor([[2.0000, 5.3026]])
+        """
+        logits = scores
+        if self.calibration.temperature != 1:
+            logits = torch.div(logits, self.calibration.temperature, out=out)
+        if self.calibration.popularity_exponent != 0:
+            popular = self.log_popularity if items is None else self.log_popularity[items]
+            logits = torch.add(logits, self.calibration.popularity_exponent * popular, out=out)
+        return logits

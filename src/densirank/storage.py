@@ -1,7 +1,9 @@
-"""Models on disk: a folder of safetensors, Parquet and JSON; never pickle.
+"""Models on disk: a folder of safetensors, Parquet and JSON, never pickle.
 
-``model.json`` names the other files and their SHA-256 and is replaced last, atomically, so a
-folder holds one whole model at any time: the old one until the new one is complete.
+``model.json`` names the other files and their SHA-256 and is replaced last, atomically. So a folder
+holds a complete model at any time: the old one until the new one is complete. ``index.json`` does
+the same for an index and names the vectors that it was built from. An index of other vectors than
+those of the model counts as absent.
 """
 
 from __future__ import annotations
@@ -22,24 +24,27 @@ from densirank._version import __version__
 from densirank.data.interactions import Interactions
 from densirank.data.vocabulary import Vocabulary
 from densirank.errors import InputError, StorageError
-from densirank.files import written_atomically
+from densirank.files import write_json, written_atomically
 from densirank.filters.item_filter import FilterPart, FilterPartOnGPU, ItemFilter
 from densirank.linalg.csr import PartSource, Rows, SparsePart
 from densirank.linalg.sparse import narrow
 from densirank.methods import method_named
 from densirank.models.base import ItemSide
-from densirank.ranking.calibration import Calibration
-from densirank.scores import VectorScorer
+from densirank.ranking.index import KINDS, Measured, MeasuredIndex
+from densirank.scores import Calibration, VectorScorer
 from densirank.settings import Settings
 
 FORMAT = "densirank-model"
 FORMAT_VERSION = 2
 OLDEST_VERSION = 1
-"""It kept the item–item filter's scores of everybody; now what they are made of is kept."""
+"""Version 1 stored the scores of the item–item filter; version 2 stores what they are made of."""
 MANIFEST = "model.json"
+INDEX_FORMAT = "densirank-index"
+INDEX_VERSION = 1
+INDEX_MANIFEST = "index.json"
 CHECKPOINT = "checkpoint.safetensors"
 SPLIT_CHECKPOINT = "checkpoint"
-"""A folder: what several processes write."""
+"""The folder of a checkpoint written by several processes."""
 TRAINING_LOG = "training.jsonl"
 CPU = torch.device("cpu")
 _OWN_FILES = frozenset({MANIFEST, CHECKPOINT, SPLIT_CHECKPOINT, TRAINING_LOG})
@@ -47,7 +52,7 @@ _OWN_FILES = frozenset({MANIFEST, CHECKPOINT, SPLIT_CHECKPOINT, TRAINING_LOG})
 
 @dataclass(frozen=True)
 class StoredModel:
-    """What a fitted ranker is made of, and all that is kept of it."""
+    """All parts of a fitted ranker."""
 
     method: str
     settings: Settings
@@ -62,7 +67,7 @@ class StoredModel:
 
 
 def prepare_folder(folder: Path, own: Set[str] = _OWN_FILES, what: str = "model") -> None:
-    """Make the folder a model will go to, or refuse one that holds something else."""
+    """Create the folder for a model; raise an error if it holds something else."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; a folder for the {what} was expected")
     if folder.is_dir():
@@ -73,16 +78,15 @@ def prepare_folder(folder: Path, own: Set[str] = _OWN_FILES, what: str = "model"
 
 
 def save_model(folder: Path, model: StoredModel) -> None:
-    """Write a model; whatever model the folder held stays whole until this one is."""
+    """Write a model; an older model in the folder stays complete until this one is."""
     from safetensors.torch import save_file
 
     prepare_folder(folder)
     data = model.interactions
-    kept_as = _parameter_keys(model)
+    stored_as = _parameter_keys(model)
+    tensors = _tensors(model, stored_as)
     files = {
-        "vectors": write_file(
-            folder, "vectors", ".safetensors", lambda p: save_file(_tensors(model, kept_as), p)
-        ),
+        "vectors": write_file(folder, "vectors", ".safetensors", lambda p: save_file(tensors, p)),
         "users": write_file(folder, "users", ".parquet", lambda p: write_ids(p, data.user_ids)),
         "items": write_file(folder, "items", ".parquet", lambda p: write_ids(p, data.item_ids)),
     }
@@ -102,27 +106,28 @@ def save_model(folder: Path, model: StoredModel) -> None:
             "ordered": data.ordered,
             "fingerprint": data.fingerprint,
         },
-        "parameters": kept_as,
+        "parameters": stored_as,
         "training": model.training,
         "calibration": None if model.calibration is None else asdict(model.calibration),
         "files": files,
     }
-    _write_manifest(folder, manifest)
-    _remove_stale(folder, {str(entry["name"]) for entry in files.values()})
+    write_json(folder / MANIFEST, manifest)
+    for pattern in ("vectors-*.safetensors", "users-*.parquet", "items-*.parquet", "index*"):
+        _remove_others(folder, pattern, {str(entry["name"]) for entry in files.values()})
 
 
 def save_calibration(folder: Path, calibration: Calibration) -> None:
-    """Put a calibration into a folder's model; the rest of it stays as it is."""
-    _write_manifest(folder, _read_manifest(folder) | {"calibration": asdict(calibration)})
+    """Store a calibration with the model of a folder; the rest of the model stays as it is."""
+    write_json(folder / MANIFEST, _read_manifest(folder) | {"calibration": asdict(calibration)})
 
 
 def save_metrics(folder: Path, metrics: Mapping[str, Any]) -> None:
-    """Put what a folder's model was measured to be with it, for its card."""
-    _write_manifest(folder, _read_manifest(folder) | {"metrics": dict(metrics)})
+    """Store metrics with the model of a folder, for its model card."""
+    write_json(folder / MANIFEST, _read_manifest(folder) | {"metrics": dict(metrics)})
 
 
 def load_model(folder: Path, device: torch.device) -> StoredModel:
-    """Read a model back, or say in a sentence why the folder cannot be used."""
+    """Read a model; raise an error if the folder is incomplete or damaged."""
     manifest = _read_manifest(folder)
     try:
         method = method_named(str(manifest["method"]))
@@ -141,7 +146,9 @@ def load_model(folder: Path, device: torch.device) -> StoredModel:
         _check_sizes(folder, tensors, interactions)
         items = _item_side(tensors, interactions, device)
         scorer = _scorer(tensors, items, device)
-        kept_as = dict(manifest.get("parameters", {}))  # older models have none
+        stored_as: dict[str, str] = manifest.get("parameters", {})  # older models have none
+        vectors = {"user_vectors": scorer.user_vectors, "item_vectors": scorer.item_vectors}
+        calibration = manifest.get("calibration")
         return StoredModel(
             method=method.name,
             settings=method.settings(**method.own(manifest["settings"])),
@@ -149,9 +156,12 @@ def load_model(folder: Path, device: torch.device) -> StoredModel:
             interactions=interactions,
             scorer=scorer,
             items=items,
-            parameters=_parameters(tensors, scorer, kept_as, device),
+            parameters={
+                name: vectors[key] if key in vectors else tensors[key].to(device)
+                for name, key in stored_as.items()
+            },
             training=dict(manifest["training"]),
-            calibration=_calibration(manifest.get("calibration")),
+            calibration=None if calibration is None else Calibration(**calibration),
             vectors_sha256=str(manifest["files"]["vectors"]["sha256"]),
         )
     except (KeyError, TypeError, ValueError) as error:
@@ -161,17 +171,54 @@ def load_model(folder: Path, device: torch.device) -> StoredModel:
         ) from error
 
 
-def _calibration(entry: Mapping[str, Any] | None) -> Calibration | None:
-    return None if entry is None else Calibration(**entry)
+def save_index(folder: Path, built: MeasuredIndex) -> None:
+    """Store an index with the model that it was built from."""
+    file = write_file(folder, "index", built.index.suffix, built.index.save)
+    manifest = {
+        "format": INDEX_FORMAT,
+        "version": INDEX_VERSION,
+        "densirank": __version__,
+        "vectors": _read_manifest(folder)["files"]["vectors"]["sha256"],
+        "measured": asdict(built.measured),
+        "file": file,
+    }
+    write_json(folder / INDEX_MANIFEST, manifest)
+    _remove_others(folder, "index-*", {str(file["name"])})
 
 
-def _write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
-    with written_atomically(folder / MANIFEST) as temporary:
-        temporary.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+def read_index_manifest(folder: Path, vectors: str) -> dict[str, Any] | None:
+    """The manifest of the index of the vectors with this SHA-256, None if there is none."""
+    path = folder / INDEX_MANIFEST
+    if not path.exists():
+        return None
+    manifest = read_json(path, INDEX_FORMAT, INDEX_VERSION)
+    return manifest if manifest.get("vectors") == vectors else None
+
+
+def load_index(folder: Path, vectors: str, scorer: VectorScorer) -> MeasuredIndex | None:
+    """The index of the vectors with this SHA-256, None if there is none."""
+    manifest = read_index_manifest(folder, vectors)
+    if manifest is None:
+        return None
+    try:
+        measured = Measured(**manifest["measured"])
+        path = checked_file(folder, manifest["file"])
+        index = KINDS[measured.kind].load(path, scorer.item_vectors.cpu().float())
+    except (KeyError, TypeError) as error:
+        message = f"{folder / INDEX_MANIFEST} does not describe an index ({error})"
+        raise StorageError(message) from error
+    index.effort = measured.effort
+    return MeasuredIndex(index, measured)
+
+
+def model_fingerprint(folder: Path) -> str:
+    """The SHA-256 of the manifest, which differs for every other model in the folder."""
+    _read_manifest(folder)
+    return _sha256(folder / MANIFEST)
 
 
 def _parameter_keys(model: StoredModel) -> dict[str, str]:
-    """Under which name each parameter is kept: vectors that are parameters are written once."""
+    """The key of each parameter in the file: vectors that are parameters are written once."""
     vectors = {
         model.scorer.user_vectors.data_ptr(): "user_vectors",
         model.scorer.item_vectors.data_ptr(): "item_vectors",
@@ -182,40 +229,8 @@ def _parameter_keys(model: StoredModel) -> dict[str, str]:
     }
 
 
-def _parameters(
-    tensors: Mapping[str, Tensor],
-    scorer: VectorScorer,
-    kept_as: Mapping[str, str],
-    device: torch.device,
-) -> dict[str, Tensor]:
-    vectors = {"user_vectors": scorer.user_vectors, "item_vectors": scorer.item_vectors}
-    return {
-        name: vectors[key] if key in vectors else tensors[key].to(device)
-        for name, key in kept_as.items()
-    }
-
-
-def _item_side(tensors: Mapping[str, Tensor], data: Interactions, device: torch.device) -> ItemSide:
-    near, messages = _sparse_part(tensors, "filter", CPU), tensors.get("items.messages")
-    return ItemSide(
-        tensors["items.counts"].numpy() if "items.counts" in tensors else data.item_counts,
-        None if messages is None else messages.to(device),
-        None if near is None else narrow(near.to_scipy(data.n_items)),
-    )
-
-
-def vectors_sha256(folder: Path) -> str:
-    """The SHA-256 of the vectors a folder's model has."""
-    return str(_read_manifest(folder)["files"]["vectors"]["sha256"])
-
-
-def model_fingerprint(folder: Path) -> str:
-    """A SHA-256 that any other model in the folder would change: that of its manifest."""
-    _read_manifest(folder)
-    return _sha256(folder / MANIFEST)
-
-
-def _tensors(model: StoredModel, kept_as: Mapping[str, str]) -> dict[str, Tensor]:
+def _tensors(model: StoredModel, stored_as: Mapping[str, str]) -> dict[str, Tensor]:
+    """All tensors of a model by their keys in the file."""
     scorer, items = model.scorer, model.items
     tensors = {
         "user_vectors": scorer.user_vectors,
@@ -226,7 +241,7 @@ def _tensors(model: StoredModel, kept_as: Mapping[str, str]) -> dict[str, Tensor
     }
     if items.messages is not None:
         tensors["items.messages"] = items.messages
-    tensors |= {key: model.parameters[name] for name, key in kept_as.items()}
+    tensors |= {key: model.parameters[name] for name, key in stored_as.items()}
     parts = {
         "sparse": scorer.sparse_part if isinstance(scorer.sparse_part, SparsePart) else None,
         "neighbours": scorer.neighbours,
@@ -244,8 +259,17 @@ def _tensors(model: StoredModel, kept_as: Mapping[str, str]) -> dict[str, Tensor
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
 
+def _item_side(tensors: Mapping[str, Tensor], data: Interactions, device: torch.device) -> ItemSide:
+    near, messages = _sparse_part(tensors, "filter", CPU), tensors.get("items.messages")
+    return ItemSide(
+        tensors["items.counts"].numpy() if "items.counts" in tensors else data.item_counts,
+        None if messages is None else messages.to(device),
+        None if near is None else narrow(near.to_scipy(data.n_items)),
+    )
+
+
 def _scorer(tensors: Mapping[str, Tensor], items: ItemSide, device: torch.device) -> VectorScorer:
-    """How the model scores: the item–item filter's part is made of what users had, and N."""
+    """The scorer; the part of the item–item filter is made of the histories and the neighbours."""
     part: PartSource | None = _sparse_part(tensors, "sparse", device)
     had = _sparse_part(tensors, "had", CPU)
     if had is not None:
@@ -272,19 +296,18 @@ def _sparse_part(
 def write_file(
     folder: Path, role: str, suffix: str, write: Callable[[Path], None]
 ) -> dict[str, str | int]:
-    """Write one file under a name of its own, so that it replaces nothing that is in use."""
+    """Write a file under a new name, so that it replaces no file in use; its manifest entry."""
     path = folder / f"{role}-{secrets.token_hex(6)}{suffix}"
     with written_atomically(path) as temporary:
         write(temporary)
     return {"name": path.name, "sha256": _sha256(path), "bytes": path.stat().st_size}
 
 
-def _remove_stale(folder: Path, current: set[str]) -> None:
-    """Delete the files of the model that was replaced, and its index."""
-    for pattern in ("vectors-*.safetensors", "users-*.parquet", "items-*.parquet", "index*"):
-        for path in folder.glob(pattern):
-            if path.name not in current:
-                path.unlink()
+def _remove_others(folder: Path, pattern: str, current: Set[str]) -> None:
+    """Delete the files of a pattern that belong to a replaced model or index."""
+    for path in folder.glob(pattern):
+        if path.name not in current:
+            path.unlink()
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
@@ -302,7 +325,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def read_json(path: Path, kind: str, version: int, oldest: int | None = None) -> dict[str, Any]:
-    """A description in JSON that says of itself to be of this format and version, or older."""
+    """Read a JSON manifest of a format; its version is checked."""
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
@@ -320,7 +343,7 @@ def read_json(path: Path, kind: str, version: int, oldest: int | None = None) ->
 
 
 def checked_file(folder: Path, entry: Mapping[str, Any], what: str = "model") -> Path:
-    """The path of a model's file (or of something else's), once it is known to be whole."""
+    """The path of a file in a manifest; an error if it is missing or damaged."""
     name = str(entry["name"])
     path = folder / name
     if Path(name).name != name:
@@ -355,7 +378,7 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def write_ids(path: Path, vocabulary: Vocabulary) -> None:
-    """The ids as one column, each at the row of its index."""
+    """Write the ids as one column; the row of an id is its index."""
     import polars as pl
 
     kind = pl.String if vocabulary.is_text else pl.Int64
@@ -363,12 +386,11 @@ def write_ids(path: Path, vocabulary: Vocabulary) -> None:
 
 
 def read_ids(path: Path, first: int = 0, count: int | None = None) -> Vocabulary:
-    """The ids that :func:`write_ids` wrote, or some that stand together."""
+    """Read the ids that :func:`write_ids` wrote, or a range of them."""
     import polars as pl
 
-    from densirank.data.parsing import vocabulary_of
-
-    return vocabulary_of(pl.scan_parquet(path, glob=False).slice(first, count).collect()["id"])
+    ids = pl.scan_parquet(path, glob=False).slice(first, count).collect()["id"]
+    return Vocabulary.from_sorted(ids.to_numpy().copy())
 
 
 def _sha256(path: Path) -> str:

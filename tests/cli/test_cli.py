@@ -314,7 +314,7 @@ def test_bad_training_files_are_refused_and_nothing_is_written(
         ),
         (["recommend", "{m}", "--user", "nobody"], "does not know the user nobody"),
         (["recommend", "{m}", "--all", "--out", "no/such/place.parquet"], "no folder no/such"),
-        (["recommend", "{m}", "--all", "--out", "{m}"], "is a folder; --out names the file"),
+        (["recommend", "{m}", "--all", "--out", "{m}"], "is a folder; the name of a file"),
         (["similar", "{m}", "999"], "does not know the item 999"),
         (["similar", "{m}", "[/x]"], "does not know the item [/x]"),
         (["fit", "a[/x].csv", "--out", "{d}"], "there is no file a[/x].csv"),

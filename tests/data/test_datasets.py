@@ -86,7 +86,7 @@ def test_the_cache_is_in_the_home_folder_by_default(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("where", ["http://127.0.0.1:9/nowhere", "missing", "no address"])
 def test_what_cannot_be_fetched_can_be_put_there(tmp_path: Path, address: str, where: str) -> None:
     url = f"{address}/elsewhere" if where == "missing" else where
-    with pytest.raises(InputError, match="cannot be fetched") as caught:
+    with pytest.raises(InputError, match="cannot be downloaded") as caught:
         load_public("small", address=url)
     said = str(caught.value)
     assert f"{url}/small/train.txt" in said
@@ -97,9 +97,9 @@ def test_what_cannot_be_fetched_can_be_put_there(tmp_path: Path, address: str, w
 @pytest.mark.parametrize(
     ("train", "message"),
     [
-        ("0 4 2\n", "pairs: 3 expected, 2 seen"),
-        ("0 4\n1 2\n2 4\n", "users: 2 expected, 3 seen"),
-        ("0 4 2 9\n", "users: 2 expected, 1 seen"),
+        ("0 4 2\n", "pairs: expected 3, found 2"),
+        ("0 4\n1 2\n2 4\n", "users: expected 2, found 3"),
+        ("0 4 2 9\n", "users: expected 2, found 1"),
         ("0 4\n1 2 4\n", "fingerprint: "),
         ("0 2 4\n1 2\n", "md5: "),
     ],
@@ -116,13 +116,15 @@ def test_a_set_without_an_address_is_never_fetched(
     tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(PUBLIC_SETS, "small", replace(PUBLIC_SETS["small"], fetched=False))
-    with pytest.raises(InputError, match=r"published nowhere.*small/train\.txt.*DENSIRANK_DATA"):
+    with pytest.raises(InputError, match=r"cannot be downloaded.*small/train\.txt.*DENSIRANK_DATA"):
         load_public("small", address=address)
     assert len(load_public("small", data_dir=put(tmp_path / "mine"))) == 3
 
 
 def test_unknown_names_and_parts() -> None:
-    with pytest.raises(InputError, match="no public set 'movielens'; there are: gowalla, yelp2018"):
+    with pytest.raises(
+        InputError, match="no public set 'movielens'; the sets are: gowalla, yelp2018"
+    ):
         load_public("movielens")
     with pytest.raises(InputError, match="'train' and 'test', not 'valid'"):
         load_public("small", cast(Any, "valid"))

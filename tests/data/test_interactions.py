@@ -155,7 +155,7 @@ def test_datetimes_become_microseconds() -> None:
         (([1, "a"], [1, 2]), "all integers or all strings"),
         (([None, "a"], [1, 2]), "all integers or all strings"),
         (([[1, 2]], [1]), "flat list"),
-        (([2**63], [1]), "9223372036854775808 is beyond 64-bit"),
+        (([2**63], [1]), "9223372036854775808 exceeds 64-bit"),
         (([1, 1], [1, 2], [1]), "2 pairs but 1 timestamps"),
         (([1, 1], [1, 2], [1, np.nan]), "timestamps must be finite; row 2"),
         (([1, 1], [1, 2], ["x", "y"]), "timestamps must be numbers"),

@@ -143,10 +143,10 @@ def test_damaged_gzip(tmp_path: Path, name: str) -> None:
         read(path)
     assert str(path) in str(caught.value)
     path.write_bytes(b"1 2 3\n")
-    with pytest.raises(InputError, match="is not a sound gzip file"):
+    with pytest.raises(InputError, match="is not a valid gzip file"):
         read(path)
     path.write_bytes(packed[:12] + b"\xff" * 8 + packed[20:])
-    with pytest.raises(InputError, match="is not a sound gzip file"):
+    with pytest.raises(InputError, match="is not a valid gzip file"):
         read(path)
 
 

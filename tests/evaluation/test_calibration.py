@@ -122,7 +122,7 @@ def test_scores_that_say_nothing_or_the_reverse_are_refused() -> None:
     flat = VectorScorer(torch.zeros(USERS, ITEMS), torch.eye(ITEMS))
     reverse = VectorScorer(-world.scorer.user_vectors, torch.eye(ITEMS))
     for scorer in (flat, reverse):
-        with pytest.raises(InputError, match="do not favour the held-out items"):
+        with pytest.raises(InputError, match="do not rank held-out items above"):
             fit_calibration(scorer, world.draws, world.popularity, popularity=False)
 
 
@@ -149,19 +149,19 @@ def test_newton_steps_that_overshoot_are_halved_until_they_climb() -> None:
 def test_draws_are_the_held_out_items_that_are_known_and_new() -> None:
     seen = Interactions.from_pairs([0, 0, 1, 2, 2], [0, 1, 2, 3, 0])
     test = Interactions.from_pairs([0, 0, 1, 1, 2, 9], [0, 2, 77, 0, 3, 0])
-    draws = HeldOut(test, seen, CPU).draws(most_users=10)
+    draws = HeldOut(test, seen, CPU).draws(max_users=10)
     assert draws.users.tolist() == [0, 1]
     taken = draws.items.take(torch.arange(3))
     assert (taken.counts.tolist(), taken.columns.tolist()) == ([1, 1, 0], [2, 0])
     with pytest.raises(InputError, match="no held-out item can be predicted"):
-        HeldOut(seen, seen, CPU).draws(most_users=10)
+        HeldOut(seen, seen, CPU).draws(max_users=10)
 
 
 def test_of_many_held_out_users_the_same_sample_is_taken_every_time() -> None:
     seen = Interactions.from_pairs(np.arange(500), np.arange(500) % 2)
     test = Interactions.from_pairs(np.arange(500), 1 - np.arange(500) % 2)
     held_out = HeldOut(test, seen, CPU)
-    first, second = (held_out.draws(most_users=100).users for _ in range(2))
+    first, second = (held_out.draws(max_users=100).users for _ in range(2))
     assert torch.equal(first, second)
     assert len(set(first.tolist())) == 100
     assert first.max() > 400

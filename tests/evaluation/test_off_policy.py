@@ -14,9 +14,8 @@ import torch
 from densirank.data.synthetic import planted
 from densirank.errors import InputError
 from densirank.evaluation.off_policy import OffPolicyEstimate, inverse_propensity
-from densirank.ranking.calibration import CalibratedScorer, Calibration
 from densirank.ranking.sampling import draw_slates, log_propensities
-from densirank.scores import VectorScorer
+from densirank.scores import CalibratedScorer, Calibration, VectorScorer
 
 ITEMS, K = 5, 3
 LOGGING = torch.tensor([0.3, -1.0, 0.8, 0.0, 1.4])

@@ -267,13 +267,21 @@ FINE = np.array([0.1, 0.2, 0.3])
         ({"a": FINE}, {}, "at least two systems, not 1"),
         ({"a": FINE[:1], "b": FINE[:1]}, {}, "at least two users, not 1"),
         ({"a": FINE, "b": FINE[:2]}, {}, "'b' has 2 users and 'a' has 3"),
-        ({"a": FINE, "b": FINE.reshape(1, 3)}, {}, r"'b' must have one value a user.*\(1, 3\)"),
-        ({"a": FINE, "b": np.array([0, np.nan, 1])}, {}, "'b' has no finite value at place 1: nan"),
-        ({"a": np.array([0, 1, np.inf]), "b": FINE}, {}, "'a' has no finite value at place 2: inf"),
+        ({"a": FINE, "b": FINE.reshape(1, 3)}, {}, r"'b' must have one value per user.*\(1, 3\)"),
+        (
+            {"a": FINE, "b": np.array([0, np.nan, 1])},
+            {},
+            "'b' must be finite, but the value at position 1 is nan",
+        ),
+        (
+            {"a": np.array([0, 1, np.inf]), "b": FINE},
+            {},
+            "'a' must be finite, but the value at position 2 is inf",
+        ),
         ({"a": FINE, "b": FINE}, {"trials": 0}, "trials must be at least 1, not 0"),
         ({"a": FINE, "b": FINE}, {"seed": -1}, "seed must be 0 or more, not -1"),
-        ({"a": FINE, "b": FINE}, {"confidence": 1}, "confidence must lie between 0 and 1, not 1"),
-        ({"a": FINE, "b": FINE}, {"confidence": math.nan}, "confidence must lie between 0 and 1"),
+        ({"a": FINE, "b": FINE}, {"confidence": 1}, "confidence must be between 0 and 1, not 1"),
+        ({"a": FINE, "b": FINE}, {"confidence": math.nan}, "confidence must be between 0 and 1"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_in_a_sentence(

@@ -16,7 +16,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 
 def session(ranker: Ranker, folder: Path) -> Any:
-    export_onnx(ranker.scorer_, folder)
+    export_onnx(ranker.interactions_, ranker.scorer_, folder)
     return onnxruntime.InferenceSession(
         str(folder / "scorer.onnx"), providers=["CPUExecutionProvider"]
     )
@@ -32,7 +32,7 @@ def histories(ranker: Ranker, users: list[int]) -> Any:
 
 
 def test_the_graph_is_valid(ranker: Ranker, tmp_path: Path) -> None:
-    export_onnx(ranker.scorer_, tmp_path)
+    export_onnx(ranker.interactions_, ranker.scorer_, tmp_path)
     onnx.checker.check_model(str(tmp_path / "scorer.onnx"), full_check=True)
 
 
@@ -67,7 +67,7 @@ def test_without_exclusions_everything_is_listed_and_what_is_not_there_has_no_sc
 
 
 def test_exporting_again_replaces_the_weights(ranker: Ranker, tmp_path: Path) -> None:
-    export_onnx(ranker.scorer_, tmp_path)
+    export_onnx(ranker.interactions_, ranker.scorer_, tmp_path)
     sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
-    export_onnx(ranker.scorer_, tmp_path)
+    export_onnx(ranker.interactions_, ranker.scorer_, tmp_path)
     assert {path.name: path.stat().st_size for path in tmp_path.iterdir()} == sizes

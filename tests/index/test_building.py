@@ -58,7 +58,7 @@ def test_a_higher_wanted_recall_takes_more_effort_and_is_reached(
 
 
 def test_what_cannot_be_built_is_refused_in_a_sentence(ranker: Ranker) -> None:
-    with pytest.raises(InputError, match="no index of the kind 'tree'; choose hnsw or clusters"):
+    with pytest.raises(InputError, match="no index of kind 'tree'; choose hnsw or clusters"):
         built(ranker, "tree", 0.9)
     with pytest.raises(InputError, match=r"above 0 and at most 1, not 1\.5"):
         built(ranker, "hnsw", 1.5)

@@ -182,9 +182,9 @@ def test_a_log_with_a_bad_row_changes_nothing(tmp_path: Path, former: bool) -> N
         ({"user": [1], "item": [1], "time": ["2024-01-01"]}, "'time' holds text"),
         ({"user": [1], "item": [1], "time": [float("nan")]}, "timestamps must be finite"),
         ({"user": [1], "item": [1], "weight": [0]}, "every weight is zero"),
-        ({"user": [1], "thing": [1]}, "no column looks like the item"),
+        ({"user": [1], "thing": [1]}, "no column has a usual name of the item"),
         ({"user": pl.Series([], dtype=pl.Int64), "item": []}, "there are no interactions"),
-        ({"user": pl.Series([2**64 - 1], dtype=pl.UInt64), "item": [1]}, "beyond 64-bit"),
+        ({"user": pl.Series([2**64 - 1], dtype=pl.UInt64), "item": [1]}, "exceeds 64-bit"),
     ],
 )
 def test_bad_logs_get_one_sentence_and_leave_nothing(
@@ -205,7 +205,7 @@ def test_files_that_disagree_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"1\.parquet has no column 'item_id'"):
         Log.open(folder, ANY)
     (folder / "1.parquet").write_bytes(b"PAR1 not really PAR1")
-    with pytest.raises(InputError, match=r"1\.parquet is not a sound Parquet file"):
+    with pytest.raises(InputError, match=r"1\.parquet is not a valid Parquet file"):
         Log.open(folder, ANY)
 
 

@@ -71,7 +71,7 @@ def test_lists_are_those_of_the_exact_path_when_the_index_misses_nothing(
     filtered: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(search, "FEW", 100)
+    monkeypatch.setattr(search, "MAX_SCORED", 100)
     filters: dict[str, Any] = {
         "seen": best_are_seen if filtered else None,
         "allowed": None if n_allowed is None else some_items(with_sparse_part, n_allowed),

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from densirank.ranking.calibration import CalibratedScorer, Calibration
-from densirank.scores import VectorScorer
+from densirank.scores import CalibratedScorer, Calibration, VectorScorer
 
 
 @pytest.mark.parametrize(("temperature", "exponent"), [(1, 0), (2.5, 0), (1, -0.4), (0.3, 0.7)])

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from densirank.linalg.csr import Rows, SparsePart
-from densirank.ranking.approximate import Filters, beside, rank_candidates
+from densirank.ranking.approximate import Filters, rank_candidates, with_entries
 from densirank.ranking.topk import top_k
 from densirank.scores import VectorScorer
 
@@ -72,5 +72,5 @@ def test_the_best_candidates_are_those_of_the_exact_path_when_it_is_allowed_no_o
 
 
 def test_entries_stand_beside_the_candidates_of_their_row() -> None:
-    both = beside(torch.tensor([[5], [6], [7]]), rows_of([[1, 2], [], [3]]))
+    both = with_entries(torch.tensor([[5], [6], [7]]), rows_of([[1, 2], [], [3]]))
     assert both.tolist() == [[5, 1, 2], [6, -1, -1], [7, 3, -1]]

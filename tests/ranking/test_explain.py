@@ -18,7 +18,7 @@ Fitted = Callable[..., Ranker]
 def test_contributions_are_scores_with_and_without_a_past_item(
     method: str, fitted: Fitted, there: Interactions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(explaining, "ENTRIES", 30)  # a few histories at a time
+    monkeypatch.setattr(explaining, "MAX_ENTRIES", 30)  # a few histories at a time
     settings = {"filter_weight": 0.5} if method == "wd-lgcn" else {}
     ranker = fitted(method, **settings)
     user = there.user_ids[0]
@@ -62,5 +62,5 @@ def test_an_item_does_not_explain_itself(fitted: Fitted, there: Interactions) ->
     folded = fitted("wd-mf").fold_in([(0, int(i)) for i in there.item_ids.ids[:3]])
     assert there.item_ids[0] not in folded.explain(0, int(there.item_ids.ids[0]))["item_id"]
     alone = fitted("wd-mf").fold_in([(0, int(there.item_ids.ids[0]))])
-    with pytest.raises(InputError, match="no other item in the history"):
+    with pytest.raises(InputError, match="has no other item"):
         alone.explain(0, int(there.item_ids.ids[0]))

@@ -137,7 +137,7 @@ def test_unknown_items_are_ignored_and_counted_and_people_without_others_left_ou
     assert listed["user_id"].to_list() == [8, 8, 7, 7, 8, 8]
     popular = ranker.recommend(10**6, k=2, unknown="popular")
     assert listed["item_id"].to_list()[:2] == popular["item_id"].to_list()
-    with pytest.raises(InputError, match="none of these items"):
+    with pytest.raises(InputError, match="none of the items"):
         ranker.fold_in([(8, 1000)])
 
 
@@ -152,7 +152,7 @@ def test_strangers_get_what_is_popular_among_what_is_allowed(
     assert listed["item_id"].to_list() == rest[:4]
     counts = np.sort(there.item_counts + 1.0)[::-1][1:]
     np.testing.assert_allclose(listed["probability"], counts[:4] / counts.sum(), rtol=1e-5)
-    with pytest.raises(InputError, match="'nobody' is none"):
+    with pytest.raises(InputError, match="'nobody' is not"):
         ranker.recommend("nobody", unknown="popular")
     with pytest.raises(InputError, match="does not know the user -5"):
         ranker.recommend(-5)

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,15 +16,14 @@ from torch import Tensor
 
 from densirank.linalg.csr import Rows
 from densirank.ranking.blocks import COPIES
-from densirank.ranking.calibration import CalibratedScorer, Calibration
 from densirank.ranking.sampling import (
-    Slates,
     draw_slates,
     gumbel_noise,
     log_propensities,
     slate_log_propensities,
 )
-from densirank.scores import VectorScorer
+from densirank.ranking.topk import Lists
+from densirank.scores import CalibratedScorer, Calibration, VectorScorer
 
 
 def scorer_of(logits: Tensor) -> VectorScorer:
@@ -45,7 +45,7 @@ def conditionals(weights: Sequence[float], slate: Sequence[int]) -> list[float]:
     return found
 
 
-def only(blocks: Iterable[Slates]) -> Slates:
+def only(blocks: Iterable[Lists]) -> Any:
     (slates,) = blocks
     return slates
 

@@ -10,8 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from densirank import Interactions, Ranker
-from densirank.serving.app import create_app
-from densirank.serving.config import ServeConfig
+from densirank.serving.app import ServeConfig, create_app
 
 ODD = ["crème brûlée", "a/b/similar", "50% off?", "#1"]
 """Ids that an address can only hold encoded."""

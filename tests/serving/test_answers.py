@@ -14,10 +14,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from densirank import Ranker, load
-from densirank.serving import answers as recommending
 from densirank.serving import batching as computing
-from densirank.serving.config import MAX_EXPLAINED, MAX_K, MAX_USERS
-from densirank.stored_index import load_index
+from densirank.serving import engine as recommending
+from densirank.serving.schema import MAX_EXPLAINED, MAX_K, MAX_USERS
+from densirank.storage import load_index
 
 Serve = Callable[..., AbstractContextManager[TestClient]]
 
@@ -67,8 +67,8 @@ def test_a_large_request_is_answered_like_many_small_ones(
 ) -> None:
     users = [f"user{n}" for n in range(16)]
     apart = [ask(client, users=[user], k=9)[0] for user in users]
-    monkeypatch.setattr(recommending, "MANY", 20)
-    monkeypatch.setattr(computing, "plain_answers", None)
+    monkeypatch.setattr(recommending, "MAX_TOGETHER", 20)
+    monkeypatch.setattr(computing, "answer_together", None)
     together = ask(client, users=users, k=9)
     for one, other in zip(apart, together, strict=True):
         assert [item["id"] for item in one["items"]] == [item["id"] for item in other["items"]]

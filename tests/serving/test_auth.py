@@ -14,8 +14,7 @@ from starlette.testclient import TestClient
 from starlette.types import Message, Receive, Scope, Send
 
 from densirank.errors import InputError
-from densirank.serving import answers as recommending
-from densirank.serving.auth import ApiKeys, Guarded
+from densirank.serving.middleware import ApiKeys, Guarded
 
 Serve = Callable[..., AbstractContextManager[TestClient]]
 KEYS = ["the-first-secret-key", "the-second-secret-key"]
@@ -52,7 +51,7 @@ def test_all_keys_are_compared_every_time(monkeypatch: pytest.MonkeyPatch) -> No
         compared.append(other)
         return one == other
 
-    monkeypatch.setattr("densirank.serving.auth.hmac.compare_digest", counting)
+    monkeypatch.setattr("densirank.serving.middleware.hmac.compare_digest", counting)
     keys = ApiKeys(KEYS)
     assert keys.accept(KEYS[0])
     assert len(compared) == len(KEYS)
@@ -128,7 +127,7 @@ def test_a_defect_shows_no_traceback_to_clients(
     def broken(*_: Any) -> None:
         raise RuntimeError("a secret of the house")
 
-    monkeypatch.setattr(recommending, "plain", broken)
+    monkeypatch.setattr("densirank.serving.routes.plain", broken)
     answer = client.post("/v1/recommend", json={"users": ["user1"]}, headers={"X-Request-ID": "r7"})
     assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal")
     assert "secret" not in answer.text

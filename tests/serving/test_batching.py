@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from densirank.serving import batching as computing
-from densirank.serving.answers import Plain
 from densirank.serving.batching import Compute
-from densirank.serving.engine import Engine
+from densirank.serving.engine import Engine, Plain
 from densirank.serving.errors import Problem
 
 
@@ -59,7 +58,7 @@ def test_what_waits_together_is_computed_together(engine: Engine) -> None:
 def test_no_batch_is_larger_than_it_should_be(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(computing, "MOST_USERS", 4)
+    monkeypatch.setattr(computing, "MAX_USERS", 4)
 
     async def story(compute: Compute) -> None:
         await asyncio.gather(*(compute.together(engine, plain(user % 20)) for user in range(30)))
@@ -102,7 +101,7 @@ def test_what_goes_wrong_in_a_batch_is_told_to_those_in_it(
 ) -> None:
     async def story(compute: Compute) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(computing, "plain_answers", lambda *_: 1 / 0)
+            patch.setattr(computing, "answer_together", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 await compute.together(engine, plain(0))
         assert isinstance(await compute.together(engine, plain(0)), bytes)

@@ -85,7 +85,7 @@ def test_two_workers_start_pick_up_a_new_model_and_stop(own_folder: Path, ranker
         server.wait()
     log = said.decode()
     assert server.returncode in (0, -signal.SIGTERM)
-    assert log.count("took the place of") == 2
+    assert log.count("replaced") == 2
     assert "'/v1/recommend' 200" in log
     assert "Traceback" not in log
 
@@ -113,7 +113,7 @@ def test_it_listens_on_this_machine_alone_unless_told_otherwise(
     keys.write_text("a-key-that-is-long-enough\n")
     assert "warning" not in serve(folder)
     assert "warning" not in serve(folder, "--host", "::1")
-    assert "no keys are asked" in serve(folder, "--host", "0.0.0.0")
+    assert "no key is required" in serve(folder, "--host", "0.0.0.0")
     assert "warning" not in serve(folder, "--host", "0.0.0.0", "--api-key-file", keys)
     assert [how["host"] for how in ran] == ["127.0.0.1", "::1", "0.0.0.0", "0.0.0.0"]
 

@@ -24,8 +24,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from densirank import Ranker
-from densirank.serving.app import create_app
-from densirank.serving.config import ServeConfig
+from densirank.serving.app import ServeConfig, create_app
 
 HELD_TO = [
     not_a_server_error,

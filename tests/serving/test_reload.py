@@ -15,9 +15,8 @@ from starlette.testclient import TestClient
 
 from densirank import Ranker
 from densirank.errors import StorageError
-from densirank.serving import answers as recommending
 from densirank.serving import batching as computing
-from densirank.serving.config import ServeConfig
+from densirank.serving import engine as recommending
 from densirank.serving.engine import Engine
 from densirank.serving.metrics import Metrics
 from densirank.serving.reload import LiveModel
@@ -86,11 +85,11 @@ def test_a_request_under_way_finishes_on_the_model_it_began_with(
     def slow(*args: Any) -> list[bytes]:
         begun.set()
         assert go_on.wait(10)
-        return recommending.plain_answers(*args)
+        return recommending.answer_together(*args)
 
     with serve(own_folder) as client:
         before = served(client)
-        monkeypatch.setattr(computing, "plain_answers", slow)
+        monkeypatch.setattr(computing, "answer_together", slow)
         under_way: list[str] = []
         thread = threading.Thread(target=lambda: under_way.append(served(client)))
         thread.start()
@@ -105,7 +104,7 @@ def test_a_request_under_way_finishes_on_the_model_it_began_with(
 
 
 def test_a_watched_folder_is_picked_up_broken_or_not(own_folder: Path, ranker: Ranker) -> None:
-    live = LiveModel(ServeConfig(own_folder, watch_seconds=0.01), Metrics(None))
+    live = LiveModel(own_folder, None, Metrics(None))
     first = live.engine.fingerprint
 
     async def until(done: Callable[[], bool]) -> None:
@@ -114,7 +113,7 @@ def test_a_watched_folder_is_picked_up_broken_or_not(own_folder: Path, ranker: R
                 await asyncio.sleep(0.01)
 
     async def story() -> None:
-        watching = asyncio.create_task(live.watch())
+        watching = asyncio.create_task(live.watch(0.01))
         another(ranker, own_folder)
         await until(lambda: live.engine.fingerprint != first)
         second = live.engine.fingerprint
@@ -146,7 +145,7 @@ def test_a_folder_that_changes_while_it_is_read_is_read_again(
         return engine
 
     monkeypatch.setattr(Engine, "load", interrupted)
-    live = LiveModel(ServeConfig(own_folder), Metrics(None))
+    live = LiveModel(own_folder, None, Metrics(None))
     assert len(loads) == 3
     assert live.engine is loads[-1]
     assert live.reload() is False

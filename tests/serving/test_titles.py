@@ -8,7 +8,7 @@ import pytest
 
 from densirank.data.vocabulary import Vocabulary
 from densirank.errors import InputError
-from densirank.serving.titles import read_titles
+from densirank.serving.engine import Titles
 
 TABLE = pl.DataFrame({"item_id": [3, 1, 99], "title": ["Three", None, "Not here"]})
 
@@ -25,11 +25,11 @@ def test_titles_come_from_any_table_for_any_kind_of_id(
         ".jsonl": TABLE.write_ndjson,
     }
     writers[suffix](path)
-    assert read_titles(path, items).of_item == [None, None, "Three"]
+    assert Titles.read(path, items).of_item == [None, None, "Three"]
 
 
 def test_without_a_file_nothing_has_a_title() -> None:
-    titles = read_titles(None, Vocabulary([1, 2]))
+    titles = Titles.read(None, Vocabulary([1, 2]))
     assert titles.of_item == [None, None]
     assert titles.with_words("any") == []
 
@@ -40,12 +40,12 @@ def test_without_a_file_nothing_has_a_title() -> None:
         ("t.csv", "item_id,name\n1,One\n", "no column title"),
         ("t.csv", "item_id,title\n1,One\n1,Two\n", "more than one title for the item 1"),
         ("t.csv", "item_id,title\n,One\n", "item_id is missing"),
-        ("t.csv", "", "cannot be read"),
+        ("t.csv", "", "is empty"),
         ("t.jsonl", '{"item_id": 1, "title": 5}', "must hold strings"),
         ("t.jsonl", '{"item_id": 1.5, "title": "x"}', "integers or strings"),
         ("t.jsonl", "{", "cannot be read"),
         ("t.parquet", "nonsense", "cannot be read"),
-        ("t.xml", "<x/>", "titles are read from"),
+        ("t.xml", "<x/>", "titles can be read from"),
     ],
 )
 def test_a_file_that_is_no_table_of_titles_is_refused_in_a_sentence(
@@ -54,9 +54,9 @@ def test_a_file_that_is_no_table_of_titles_is_refused_in_a_sentence(
     path = tmp_path / name
     path.write_text(text)
     with pytest.raises(InputError, match=complaint):
-        read_titles(path, Vocabulary([1, 2]))
+        Titles.read(path, Vocabulary([1, 2]))
 
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no file"):
-        read_titles(tmp_path / "none.csv", Vocabulary([1]))
+        Titles.read(tmp_path / "none.csv", Vocabulary([1]))

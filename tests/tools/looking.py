@@ -12,8 +12,7 @@ import httpx
 import pytest
 import uvicorn
 
-from densirank.serving.app import create_app
-from densirank.serving.config import ServeConfig
+from densirank.serving.app import ServeConfig, create_app
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page

@@ -1,7 +1,7 @@
-"""The command line: a file for each command, which parses, calls and prints.
+"""The command line: one file per command, which parses options, calls the library and prints.
 
-Nothing below imports it. Commands import what they work with when they are called, so that help
-texts and complaints about options need neither torch nor polars.
+Commands import the library when they are called, so that help texts and errors about options need
+neither torch nor polars.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from densirank.cli.update import update
 
 app = typer.Typer(
     name="densirank",
-    help="Learn from clicks, plays or purchases what people will want next, and rank by it.",
+    help="Learn from clicks, plays or purchases which items people want next, and rank by it.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -65,9 +65,9 @@ def _root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Options of the command itself."""
+    """Options of ``densirank`` itself."""
 
 
 def main() -> None:
-    """Run a command."""
+    """Run the command line."""
     printing.run(app)

@@ -1,13 +1,12 @@
-"""``densirank calibrate``: make a model's probabilities mean something, and show that they do."""
+"""``densirank calibrate``: fit the scale of a model's probabilities and measure them."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from densirank.cli import printing
 from densirank.cli.options import (
@@ -20,12 +19,10 @@ from densirank.cli.options import (
     ModelFolder,
     Source,
     UserColumn,
+    check_target,
 )
 from densirank.errors import InputError
 from densirank.plotting import can_draw
-
-if TYPE_CHECKING:
-    import polars as pl
 
 SHOWN = ("predicted", "frequency", "standard_error", "expected", "observed")
 
@@ -34,7 +31,7 @@ def calibrate(
     model: ModelFolder,
     data: DataArgument,
     popularity: Annotated[
-        bool, typer.Option("--popularity", help="Fit an exponent of the items' popularity as well.")
+        bool, typer.Option("--popularity", help="Fit a popularity exponent as well.")
     ] = False,
     figure: Annotated[
         Path | None,
@@ -48,14 +45,14 @@ def calibrate(
     data_dir: DataDirOption = None,
     device: DeviceOption = "auto",
 ) -> None:
-    """Fit the temperature of a model's probabilities to held-out interactions, and keep it.
+    """Fit the temperature of a model's probabilities to held-out interactions, and store it.
 
-    Lists stay as they are. Shows how often items came, against the probability they were given.
+    Lists stay as they are. Prints predicted probabilities and the observed frequencies.
     """
-    if figure is not None and not can_draw():
-        raise InputError("--figure needs matplotlib (pip install 'densirank[plots]')")
-    if figure is not None and not figure.parent.is_dir():
-        raise InputError(f"there is no folder {figure.parent} to write {figure.name} to")
+    if figure is not None:
+        if not can_draw():
+            raise InputError("--figure needs matplotlib (pip install 'densirank[plots]')")
+        check_target(figure)
 
     from densirank import load
     from densirank.evaluation.reliability import draw
@@ -73,23 +70,22 @@ def calibrate(
     if as_json:
         printing.print_json({"calibration": asdict(found), "reliability": table.to_dicts()})
     else:
-        printing.out.print(_shown(table))
+        printing.print_table(
+            ("probability", *(name.replace("_", " ") for name in SHOWN)),
+            (
+                (
+                    f"up to {row['high']:.2g}",
+                    *(f"{row[name]:.3g}" for name in SHOWN[:3]),
+                    *(f"{row[name]:,.0f}" for name in SHOWN[3:]),
+                )
+                for row in table.iter_rows(named=True)
+            ),
+        )
     printing.err.print(
         f"Temperature {found.temperature:.4f}, popularity exponent "
         f"{found.popularity_exponent:.4f}, fitted to {found.held_out_items:,} held-out items: "
-        f"one is {found.gain:.4f} nats likelier than as trained. Kept in {model}."
+        f"each is {found.gain:.4f} nats more likely than before. Stored in {model}."
     )
     if figure is not None:
         draw(tables | {"calibrated": table}, figure)
-        printing.err.print(f"Picture written to {figure}")
-
-
-def _shown(table: pl.DataFrame) -> Table:
-    shown = Table("probability", *(name.replace("_", " ") for name in SHOWN))
-    for row in table.iter_rows(named=True):
-        shown.add_row(
-            f"up to {row['high']:.2g}",
-            *(f"{row[name]:.3g}" for name in SHOWN[:3]),
-            *(f"{row[name]:,.0f}" for name in SHOWN[3:]),
-        )
-    return shown
+        printing.err.print(f"Figure written to {figure}")

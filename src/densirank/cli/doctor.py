@@ -1,4 +1,4 @@
-"""``densirank doctor``: versions, the machine, and whether a small fit works."""
+"""``densirank doctor``: check versions, the machine and a small fit."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import os
 import platform
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from typing import NamedTuple
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from densirank._version import __version__
@@ -19,9 +18,8 @@ from densirank.cli import printing
 PACKAGES = ("torch", "numpy", "scipy", "polars", "safetensors", "typer", "rich")
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was looked at."""
+class Finding(NamedTuple):
+    """The result of one check."""
 
     what: str
     found: str
@@ -29,19 +27,18 @@ class Finding:
 
 
 def doctor() -> None:
-    """Say what this machine has: versions, threads, GPU, and whether a small fit works."""
-    table = Table("what", "found")
-    healthy = True
-    for finding in examine():
-        healthy &= finding.good
-        table.add_row(finding.what, Text(finding.found, style="" if finding.good else "red"))
-    printing.out.print(table)
-    if not healthy:
+    """Print versions, threads and GPU, and check that a small fit works."""
+    findings = list(examine())
+    printing.print_table(
+        ("what", "found"),
+        ((what, Text(found, style="" if good else "red")) for what, found, good in findings),
+    )
+    if not all(f.good for f in findings):
         raise typer.Exit(1)
 
 
 def examine() -> Iterator[Finding]:
-    """Look at everything a fit needs, then do a small one."""
+    """Check everything that a fit needs, then run a small fit."""
     import torch
 
     yield Finding("densirank", __version__)
@@ -58,7 +55,7 @@ def examine() -> Iterator[Finding]:
 
 
 def _own_name() -> Finding:
-    """torchrun meets at it, and looks for minutes for one that does not resolve."""
+    """torchrun connects by the host name, and waits for minutes if it does not resolve."""
     name = socket.getfqdn()
     try:
         return Finding("own name", f"{name} ({socket.gethostbyname(name)})")
@@ -67,7 +64,7 @@ def _own_name() -> Finding:
 
 
 def _small_fit() -> Finding:
-    """A checkerboard: even users have even items, so a held-back even item must come first."""
+    """A checkerboard: even users have even items, so a held-out even item must come first."""
     import numpy as np
 
     from densirank import Ranker

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from densirank.cli import printing
 from densirank.cli.options import (
@@ -27,7 +26,7 @@ def evaluate(
     k: Annotated[int, typer.Option("-k", min=1, help="Length of the lists.")] = 20,
     as_json: JsonOption = False,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Keep the figures with the model, for its card.")
+        bool, typer.Option("--keep", help="Store the metrics with the model, for its card.")
     ] = False,
     user_column: UserColumn = None,
     item_column: ItemColumn = None,
@@ -55,7 +54,10 @@ def evaluate(
     if as_json:
         printing.print_json(metrics)
     else:
-        printing.out.print(_table(metrics))
+        cells = (
+            (name, f"{v:.4f}" if isinstance(v, float) else f"{v:,}") for name, v in metrics.items()
+        )
+        printing.print_table(("metric", "value"), cells)
     for what in ("users", "items"):
         if metrics[f"unknown_{what}"]:
             printing.err.print(
@@ -63,12 +65,5 @@ def evaluate(
             )
     if metrics["seen_pairs"]:
         printing.err.print(
-            f"{metrics['seen_pairs']:,} test pairs are training pairs: they are never listed."
+            f"{metrics['seen_pairs']:,} test pairs are training pairs, which are never listed."
         )
-
-
-def _table(metrics: dict[str, Any]) -> Table:
-    table = Table("metric", "value")
-    for name, value in metrics.items():
-        table.add_row(name, f"{value:.4f}" if isinstance(value, float) else f"{value:,}")
-    return table

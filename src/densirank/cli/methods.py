@@ -1,4 +1,4 @@
-"""``densirank methods``: what there is to choose from."""
+"""``densirank methods``: list the methods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that commands share, and reading files and settings by them."""
+"""Options shared by commands, and the reading of files and settings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FileFormat = Literal["text", "csv", "tsv", "parquet", "jsonl", "inter"]
 
 
 def explain_settings(context: typer.Context, asked: bool) -> None:
-    """Print the settings that there are, and end."""
+    """Print all settings and exit."""
     if asked:
         print_settings(context.params.get("method"))
         raise typer.Exit
@@ -34,14 +34,15 @@ def explain_settings(context: typer.Context, asked: bool) -> None:
 DataArgument = Annotated[
     str,
     typer.Argument(
-        metavar="DATA", help="A file of interactions, a partition, or a public set's name."
+        metavar="DATA",
+        help="A file of interactions, a partition or a public set's name.",
     ),
 ]
 ModelFolder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a fitted model.")]
 OutFolder = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the model.")]
 ValidSplitOption = Annotated[
     ValidSplit | None,
-    typer.Option(help="Which items are held out. Default: the last where an order is known."),
+    typer.Option(help="Which items are held out. Default: last if an order is known, else random."),
 ]
 SettingOption = Annotated[
     list[str] | None,
@@ -60,29 +61,29 @@ HelpSettingsOption = Annotated[
 ]
 DeviceOption = Annotated[Device, typer.Option(help="auto: the GPU if there is one.")]
 PrecisionOption = Annotated[
-    Precision, typer.Option(help="half is for a GPU's tensor cores; auto: where they can be used.")
+    Precision, typer.Option(help="half uses the tensor cores of a GPU; auto: if possible.")
 ]
 SeedOption = Annotated[int, typer.Option(min=0, help="Same seed, same result (on a CPU).")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 OrderedOption = Annotated[
-    bool, typer.Option("--ordered", help="The rows of the file are in order of time.")
+    bool, typer.Option("--ordered", help="The rows of the file are sorted by time.")
 ]
 DataDirOption = Annotated[
     Path | None,
-    typer.Option(help="Folder of the named public sets.", envvar="DENSIRANK_DATA"),
+    typer.Option(help="Folder of the public data sets.", envvar="DENSIRANK_DATA"),
 ]
 UserColumn = Annotated[str | None, typer.Option(help="Name of the user column.")]
 ItemColumn = Annotated[str | None, typer.Option(help="Name of the item column.")]
 TimestampColumn = Annotated[str | None, typer.Option(help="Name of the timestamp column.")]
 WeightColumn = Annotated[str | None, typer.Option(help="Name of the weight column.")]
 FormatOption = Annotated[
-    FileFormat | None, typer.Option(help="Format of the file, whatever its name says.")
+    FileFormat | None, typer.Option(help="Format of the file. Default: by its suffix.")
 ]
 
 
 @dataclass(frozen=True)
 class Source:
-    """How the files of one command are to be read."""
+    """How the files of a command are read."""
 
     data_dir: Path | None
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -90,9 +91,9 @@ class Source:
     def interactions(
         self, source: str, part: Literal["train", "test"], world: World | None = None
     ) -> Interactions:
-        """A file, or the part of a named public set that the command is about.
+        """Read a file, a partition, or a part of a public data set.
 
-        Of a partition, a process reads only its own portion where there is a world to share it.
+        In a world of several processes, each reads its own portion of a partition.
         """
         from densirank import read
         from densirank.data.datasets import PUBLIC_SETS, load_public
@@ -114,7 +115,7 @@ def training_source(
     ordered: bool,
     data_dir: Path | None,
 ) -> Source:
-    """How the file of a command that trains is to be read; columns: user, item, time, weight."""
+    """How training data are read; columns: user, item, timestamp, weight."""
     names = ("user_column", "item_column", "timestamp_column", "weight_column")
     named = dict(zip(names, columns, strict=True))
     return Source(data_dir, named | {"format": format, "ordered": True if ordered else None})
@@ -123,7 +124,7 @@ def training_source(
 def settings_from(
     method: str, config: Path | None = None, assignments: list[str] | None = None
 ) -> dict[str, Any]:
-    """The config file's settings of a method with those of ``--set`` on top."""
+    """The settings of the config file, overridden by those of ``--set``."""
     from densirank.methods import method_named
 
     chosen = method_named(method)
@@ -138,10 +139,18 @@ def settings_from(
 
 
 def toml_from(path: Path) -> dict[str, Any]:
-    """What a TOML file holds."""
+    """The contents of a TOML file."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not a TOML file: {error}") from error
+
+
+def check_target(path: Path) -> None:
+    """Raise an error if a file cannot be written to this path."""
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; the name of a file was expected")
+    if not path.parent.is_dir():
+        raise InputError(f"there is no folder {path.parent} to write {path.name} to")

@@ -1,4 +1,4 @@
-"""``densirank partition``: cut a log that is larger than memory into parts by user."""
+"""``densirank partition``: split a log that is larger than memory into parts by user."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def partition(
         Path, typer.Option("--out", metavar="DIR", help="Folder for the partition.")
     ],
     parts: Annotated[
-        int, typer.Option(min=1, help="How many parts: as many as processes will share it.")
+        int, typer.Option(min=1, help="Number of parts, usually that of the processes.")
     ] = 1,
     ordered: OrderedOption = False,
     user_column: UserColumn = None,
@@ -33,10 +33,10 @@ def partition(
     timestamp_column: TimestampColumn = None,
     weight_column: WeightColumn = None,
 ) -> None:
-    """Cut a log that may be larger than memory into parts by user, one for each process.
+    """Split a log that may be larger than memory into parts by user, one for each process.
 
-    The files of a folder are read in the order of their names. Equal pairs count once, the latest
-    one, and each user's items are put in order of time, as when a file is read at once.
+    The files of a folder are read in the order of their names. Repeated pairs count once, at their
+    latest occurrence, and the items of a user are sorted by time, as when a file is read at once.
     """
     from densirank.data.columns import Columns
     from densirank.parallel.parquet_log import Log

@@ -1,14 +1,13 @@
-"""Where commands print: sentences and progress to stderr, results to stdout.
+"""What commands print: messages and progress to stderr, results to stdout.
 
-Ids and paths are printed as they are: nothing in them is taken for markup or an emoji's name, and
-no sentence is cut into lines.
+Ids and paths are printed as they are, without markup or emoji names, and messages are not wrapped.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -24,25 +23,25 @@ if TYPE_CHECKING:
     import polars as pl
 
 INTERRUPTED = 130
-"""Exit status after Ctrl-C, as shells have it."""
+"""Exit status after Ctrl-C, as in shells."""
 
 out = Console(soft_wrap=True, markup=False, emoji=False)
 err = Console(stderr=True, soft_wrap=True, markup=False, emoji=False, highlight=False)
 
 
 def say_error(sentence: str) -> None:
-    """Tell what went wrong, also where the rest of what is said is another process's part."""
+    """Print an error, even in a process whose other messages are suppressed."""
     err.quiet = False
     err.print(Text.assemble(("error:", "bold red"), " ", sentence))
 
 
 def say_warning(sentence: str) -> None:
-    """Tell what may not be meant."""
+    """Print a warning."""
     err.print(Text.assemble(("warning:", "bold yellow"), " ", sentence))
 
 
 def run(app: typer.Typer) -> None:
-    """Run a command; what a person can put right is told in one sentence, not a traceback."""
+    """Run a command; an error that users can fix is printed as a message, not a traceback."""
     try:
         app()
     except TrainingError as error:
@@ -59,20 +58,29 @@ def _complain(sentence: str, status: int) -> None:
 
 
 def print_json(value: Any) -> None:
-    """A result for machines."""
+    """Print a result as JSON."""
     out.print_json(json.dumps(value))
 
 
-def print_frame(frame: pl.DataFrame) -> None:
-    """A result for people."""
-    table = Table(*frame.columns)
-    for row in frame.iter_rows(named=True):
-        table.add_row(*(_cell(name, value) for name, value in row.items()))
+def print_table(columns: Iterable[str], rows: Iterable[Iterable[str | Text]]) -> None:
+    """Print a result as a table."""
+    table = Table(*columns)
+    for row in rows:
+        table.add_row(*row)
     out.print(table)
 
 
+def print_frame(frame: pl.DataFrame, as_json: bool) -> None:
+    """Print a frame as JSON or as a table."""
+    if as_json:
+        print_json(frame.to_dicts())
+        return
+    rows = frame.iter_rows(named=True)
+    print_table(frame.columns, ([_cell(name, row[name]) for name in row] for row in rows))
+
+
 def print_settings(method: str | None) -> None:
-    """Explain the settings of a method, with its defaults, or those of every part of methods."""
+    """Explain the settings of a method with its defaults, or the settings of all methods."""
     from densirank.methods import METHODS, method_named
 
     if method is not None:
@@ -102,12 +110,12 @@ def _cell(column: str, value: Any) -> str:
 
 
 class CountBar(Bars):
-    """One bar of things that are done one after the other."""
+    """A progress bar that counts."""
 
     def __init__(self, what: str, total: int | None = None) -> None:
         super().__init__(err)
         self._task = self._progress.add_task(what, total=total, status="")
 
     def done(self, count: int, total: int | None = None) -> None:
-        """So many are done, of so many, if that was not known before."""
+        """Show how many are done, and of how many, if that was not known before."""
         self._progress.update(self._task, completed=count, total=total)

@@ -1,4 +1,4 @@
-"""``densirank serve``: a model folder behind HTTP until it is told to stop."""
+"""``densirank serve``: serve a model folder over HTTP."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ LOGGING: dict[str, Any] = {
     },
 }
 SECONDS_TO_FINISH = 15
-"""What requests under way are given when the server is told to stop."""
+"""Seconds that running requests get to finish when the server is stopped."""
 
 
 def serve(
     model: ModelFolder,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; others than this machine's need keys.")
+        str, typer.Option(help="Address to listen on; use keys if other machines can reach it.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on.")] = 8000,
     workers: Annotated[int, typer.Option(min=1, help="Processes, each with the model.")] = 1,
     api_key_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Keys, one a line; without one of them no /v1/ answer."),
+        typer.Option(metavar="FILE", help="API keys, one per line; /v1/ then requires one."),
     ] = None,
     titles: Annotated[
         Path | None,
@@ -49,21 +49,25 @@ def serve(
         typer.Option(metavar="SECONDS", min=0, help="How often to look for a new model; 0: never."),
     ] = 1.0,
     max_seconds: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, help="The most one request may take.")
+        float, typer.Option(metavar="SECONDS", min=0.1, help="Time limit of one request.")
     ] = 10.0,
     log_requests: Annotated[
-        bool, typer.Option("--log-requests/--no-log-requests", help="A line for each request.")
+        bool, typer.Option("--log-requests/--no-log-requests", help="Log one line per request.")
     ] = True,
 ) -> None:
-    """Serve a model: a JSON API under /v1/, a page at /, figures for Prometheus at /metrics.
+    """Serve a model: a JSON API under /v1/, a page at /, metrics for Prometheus at /metrics.
 
-    Replace the folder's model at any time ('densirank fit --out DIR' does): it is picked up.
+    A new model in the folder ('densirank fit --out DIR') is loaded while the server runs.
     """
     try:
         import uvicorn
 
-        from densirank.serving.app import CONFIG_VARIABLE, create_app, prepare_process
-        from densirank.serving.config import ServeConfig
+        from densirank.serving.app import (
+            CONFIG_VARIABLE,
+            ServeConfig,
+            create_app,
+            prepare_process,
+        )
     except ModuleNotFoundError as error:
         raise InputError(
             f"{error.name} is not installed (pip install 'densirank[serve]')"
@@ -78,7 +82,7 @@ def serve(
     )
     if api_key_file is None and not _is_loopback(host):
         printing.say_warning(
-            f"{host} can be reached from elsewhere and no keys are asked for (--api-key-file)"
+            f"other machines can reach {host} and no key is required; set --api-key-file"
         )
     how: dict[str, Any] = {
         "host": host,
@@ -93,7 +97,7 @@ def serve(
         uvicorn.run(create_app(config), **how)
         return
     with tempfile.TemporaryDirectory(prefix="densirank-metrics-") as folder:
-        create_app(config)  # a model that cannot be loaded is told once and not by every worker
+        create_app(config)  # report a model that cannot be loaded once, not in every worker
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
         os.environ[CONFIG_VARIABLE] = replace(config, metrics_folder=Path(folder)).to_json()
         uvicorn.run("densirank.serving.app:create_worker_app", factory=True, workers=workers, **how)

@@ -1,4 +1,4 @@
-"""``densirank update``: new interactions for a model that is there."""
+"""``densirank update``: continue the training of a model with new interactions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def update(
     out_dir: OutFolder,
     iterations: Annotated[
         int | None,
-        typer.Option(min=1, help="Training steps. Default: half of those of the fit."),
+        typer.Option(min=1, help="Training steps. Default: half as many as in the fit."),
     ] = None,
     ordered: OrderedOption = False,
     user_column: UserColumn = None,
@@ -41,7 +41,7 @@ def update(
     data_dir: DataDirOption = None,
     device: DeviceOption = "auto",
 ) -> None:
-    """Teach a model new interactions, new users and items included, without starting again."""
+    """Continue the training of a model with new interactions, users and items."""
     from densirank import load
     from densirank.storage import prepare_folder
 

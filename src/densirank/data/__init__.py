@@ -1,1 +1,1 @@
-"""From files, frames and matrices to interactions; knows nothing of models."""
+"""From files, frames and matrices to interactions."""

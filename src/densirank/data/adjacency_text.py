@@ -1,4 +1,4 @@
-"""The text form of the LightGCN data sets: one line a user, ``user item item …``."""
+"""The text form of the LightGCN data sets: one line per user, ``user item item …``."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from densirank.errors import InputError
 from densirank.files import open_file
 
 _BLOCK_BYTES = 16 << 20
-_MOST_DIGITS = 19  # of a 64-bit integer; so many nines still fit the unsigned one we count in
+_MAX_DIGITS = 19  # of a 64-bit integer; 19 nines still fit the unsigned type
 _IS_SPACE = np.isin(np.arange(256), list(b" \t\r\n\v\f"))
 
 
 def read_text_form(path: str | PathLike[str], *, allow_empty_users: bool = False) -> Interactions:
-    """Interactions from lines of ``user item item …``, ids being whole numbers from 0 up.
+    """Interactions from lines of ``user item item …``; ids are integers from 0.
 
-    The items of a row count as standing in order of time, oldest first, as they do in the public
-    files; a user on several lines has their rows joined. A user without items is refused unless
-    ``allow_empty_users`` (some published test files have them), and is then simply absent.
+    The items of a line are taken to be in order of time, oldest first, as in the public files.
+    Several lines of a user are joined. A user without items is an error, or is left out with
+    ``allow_empty_users`` (some published test files have such users).
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -50,12 +50,12 @@ def read_text_form(path: str | PathLike[str], *, allow_empty_users: bool = False
 
 
 def _whole_lines(stream: BinaryIO) -> Iterator[bytes]:
-    """The stream in large blocks that end where a line does, so that memory stays bounded."""
+    """The stream in large blocks of whole lines, so that memory stays bounded."""
     rest = b""
     at_start = True
     while block := stream.read(_BLOCK_BYTES):
         if at_start:
-            block = block.removeprefix(b"\xef\xbb\xbf")  # the byte-order mark of some editors
+            block = block.removeprefix(b"\xef\xbb\xbf")  # the byte-order mark
             at_start = False
         lines, newline, tail = (rest + block).rpartition(b"\n")
         if newline:
@@ -66,7 +66,7 @@ def _whole_lines(stream: BinaryIO) -> Iterator[bytes]:
 
 
 class _Block:
-    """Some whole lines of a file, parsed all at once with array operations."""
+    """Some whole lines of a file, parsed at once with array operations."""
 
     def __init__(self, text: bytes, path: Path, first_line: int) -> None:
         self.text, self.path, self.first_line = text, path, first_line
@@ -76,7 +76,7 @@ class _Block:
         raw = np.frombuffer(self.text, dtype=np.uint8)
         starts, values = self._numbers(raw)
         line = np.searchsorted(np.flatnonzero(raw == ord("\n")), starts)
-        leads = np.flatnonzero(np.diff(line, prepend=-1))  # each line's first number: its user
+        leads = np.flatnonzero(np.diff(line, prepend=-1))  # the first number of each line: its user
         counts = np.diff(leads, append=len(values)) - 1
         if not allow_empty_users and (counts == 0).any():
             lonely = leads[np.argmin(counts)]
@@ -87,26 +87,26 @@ class _Block:
         return np.repeat(values[leads], counts), np.delete(values, leads)
 
     def _numbers(self, raw: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where each number starts, and its value, built up one decimal place at a time."""
-        digit = raw - np.uint8(ord("0"))  # wraps around: all that is no digit lies above 9
+        """(the start of each number, its value), computed one decimal place at a time."""
+        digit = raw - np.uint8(ord("0"))  # wraps around: all other characters are above 9
         is_digit = digit <= 9
-        strange = ~(is_digit | _IS_SPACE[raw])
-        if strange.any():
-            raise self._refusal(int(np.argmax(strange)))
+        invalid = ~(is_digit | _IS_SPACE[raw])
+        if invalid.any():
+            raise self._error(int(np.argmax(invalid)))
         edges = np.flatnonzero(np.diff(is_digit, prepend=False, append=False))
         starts, lengths = edges[::2], edges[1::2] - edges[::2]
         values = np.zeros(len(starts), dtype=np.uint64)
-        too_large = lengths > _MOST_DIGITS
-        for place in range(min(int(lengths.max(initial=0)), _MOST_DIGITS)):
+        too_large = lengths > _MAX_DIGITS
+        for place in range(min(int(lengths.max(initial=0)), _MAX_DIGITS)):
             reaching = np.flatnonzero(lengths > place)
             values[reaching] = values[reaching] * 10 + digit[starts[reaching] + place]
         too_large |= values > np.iinfo(np.int64).max
         if too_large.any():
-            raise self._refusal(int(starts[np.argmax(too_large)]))
+            raise self._error(int(starts[np.argmax(too_large)]))
         return starts, values.astype(np.int64)
 
-    def _refusal(self, position: int) -> InputError:
-        """What to say of the token that holds this byte."""
+    def _error(self, position: int) -> InputError:
+        """The error for the token that contains this byte."""
         line = self.first_line + self.text.count(b"\n", 0, position)
         start = self.text.rfind(b"\n", 0, position) + 1
         tokens = re.finditer(rb"\S+", self.text[start:])
@@ -114,10 +114,10 @@ class _Block:
         try:
             shown = token.decode()[:40]
         except UnicodeDecodeError:
-            return InputError(f"{self.path}, line {line}: this is no UTF-8 text")
+            return InputError(f"{self.path}, line {line} is not UTF-8 text")
         if token.isdigit():
-            return InputError(f"{self.path}, line {line}: the id {shown} is beyond 64-bit integers")
+            return InputError(f"{self.path}, line {line}: the id {shown} exceeds 64-bit integers")
         return InputError(
-            f"{self.path}, line {line}: {shown!r} is no id; the text form holds whole numbers "
-            "from 0 up, separated by spaces"
+            f"{self.path}, line {line}: {shown!r} is not an id; the text form has integers from 0, "
+            "separated by spaces"
         )

@@ -1,4 +1,4 @@
-"""Which column of a table says who, what, when and how much: the usual names, in one place."""
+"""The roles of the columns of a table, and their usual names."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ REQUIRED = ("user", "item")
 class Columns:
     """A column name for each role.
 
-    As a wish, ``None`` means "whichever has one of the usual names" and an empty string "none,
-    even if there is one"; once found, ``None`` means that the table has no such column.
+    In a request, ``None`` means "the column with a usual name" and an empty string means "none". In
+    the result of :meth:`find`, ``None`` means that the table has no such column.
     """
 
     user: str | None = None
@@ -45,15 +45,15 @@ class Columns:
     weight: str | None = None
 
     def named(self) -> list[str]:
-        """The roles that were given a name."""
+        """The roles that have a name."""
         return [f.name for f in fields(self) if getattr(self, f.name) is not None]
 
     def over(self, others: Columns) -> Columns:
-        """These names, and the others' where there is none."""
+        """These names, completed by others."""
         return replace(others, **{role: getattr(self, role) for role in self.named()})
 
     def find(self, names: Sequence[str], origin: str) -> Columns:
-        """The columns of a table with these names that play each role.
+        """The column of each role in a table with these column names.
 
         >>> Columns(weight="").find(["movieId", "userId", "rating"], "ratings.csv")
         Columns(user='userId', item='movieId', timestamp=None, weight=None)
@@ -70,36 +70,36 @@ class Columns:
 NO_NAMES = Columns()
 
 
-def _find(role: str, wish: str | None, names: Sequence[str], origin: str) -> str | None:
+def _find(role: str, requested: str | None, names: Sequence[str], origin: str) -> str | None:
     there = ", ".join(map(repr, names)) or "none"
-    if wish is None:
+    if requested is None:
         for usual in USUAL_NAMES[role]:
             same = [name for name in names if _plain(name) == usual]
             if len(same) > 1:
                 raise InputError(
-                    f"{origin}: the columns {' and '.join(map(repr, same))} could each be the "
-                    f"{role}; choose one with {role}_column"
+                    f"{origin}: the columns {' and '.join(map(repr, same))} could both be the "
+                    f"{role}; choose one with {role}_column (--{role}-column)"
                 )
             if same:
                 return same[0]
         if role in REQUIRED:
             raise InputError(
-                f"{origin}: no column looks like the {role} (there are: {there}); "
+                f"{origin}: no column has a usual name of the {role} (the columns are: {there}); "
                 f"name it with {role}_column (--{role}-column)"
             )
         return None
-    if wish == "":
+    if requested == "":
         if role in REQUIRED:
-            raise InputError(f"{origin}: there must be a {role} column")
+            raise InputError(f"{origin}: the {role} column is required")
         return None
     for name in names:
-        if wish in (name, _untyped(name)):
+        if requested in (name, _untyped(name)):
             return name
-    raise InputError(f"{origin}: there is no column {wish!r} (there are: {there})")
+    raise InputError(f"{origin}: there is no column {requested!r} (the columns are: {there})")
 
 
 def _untyped(name: str) -> str:
-    """RecBole writes the type into the header: ``user_id:token`` is the column ``user_id``."""
+    """The name without the type that RecBole appends: ``user_id`` of ``user_id:token``."""
     return name.split(":")[0]
 
 

@@ -1,4 +1,4 @@
-"""The public data sets of the field, by name: found or fetched, and checked to be the real ones."""
+"""Public data sets by name: found on disk or downloaded, and verified."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ Part = Literal["train", "test"]
 
 @dataclass(frozen=True)
 class PublicPart:
-    """What is known of one file: how many pairs, and marks by which the right one is known."""
+    """One published file: its number of pairs and its checksums."""
 
     pairs: int
     fingerprint: str | None = None  # of the Interactions
-    md5: str | None = None  # of the file, where nobody has fingerprinted its interactions
+    md5: str | None = None  # of the file, if the fingerprint is not known
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class PublicSet:
     items: int
     train: PublicPart
     test: PublicPart
-    fetched: bool = True  # False: a part of a public set that has no address of its own
+    fetched: bool = True  # False: a part of a public set, without an address
 
 
 PUBLIC_SETS = {
@@ -74,7 +74,7 @@ PUBLIC_SETS = {
         train=PublicPart(2_380_730, md5="c916ecac04ca72300a016228258b41ed"),
         test=PublicPart(603_378),
     ),
-    "amazon-book-24k": PublicSet(  # the users of amazon-book whose training rows are all known
+    "amazon-book-24k": PublicSet(  # users of amazon-book with complete training rows
         users=24_172,
         items=90_061,
         train=PublicPart(
@@ -95,16 +95,15 @@ def load_public(
     *,
     address: str = PUBLIC_ADDRESS,
 ) -> Interactions:
-    """One part of a public data set, looked for on this machine and else fetched once.
+    """One part of a public data set, from disk or downloaded once.
 
-    ``NAME/train.txt`` and ``NAME/test.txt`` are looked for in ``data_dir``, then in the folder
-    named by the environment variable ``DENSIRANK_DATA``, then in the cache; if they are in none of
-    them they are fetched from ``address`` into the cache, if the set has one. Whatever the way,
-    what is read must have the known statistics. A test part has its own vocabulary, of the users
-    and items in it.
+    ``NAME/train.txt`` and ``NAME/test.txt`` are searched in ``data_dir``, in the folder named by
+    the environment variable ``DENSIRANK_DATA`` and in the cache; if the set has an address, missing
+    files are downloaded from it into the cache. The statistics of the data are verified. A test
+    part has its own vocabulary of its users and items.
     """
     if name not in PUBLIC_SETS:
-        raise InputError(f"there is no public set {name!r}; there are: {', '.join(PUBLIC_SETS)}")
+        raise InputError(f"there is no public set {name!r}; the sets are: {', '.join(PUBLIC_SETS)}")
     if part not in ("train", "test"):
         raise InputError(f"the parts of a public set are 'train' and 'test', not {part!r}")
     cache = _cache_folder()
@@ -113,7 +112,7 @@ def load_public(
     path = next((file for file in candidates if file.exists()), None)
     if path is None and not PUBLIC_SETS[name].fetched:
         raise InputError(
-            f"{name} is published nowhere: put its files at {cache / name}, or name the folder "
+            f"{name} cannot be downloaded: put its files in {cache / name}, or name the folder "
             f"that holds {name}/{part}.txt in the environment variable {DATA_VARIABLE}"
         )
     if path is None:
@@ -130,7 +129,7 @@ def _cache_folder() -> Path:
 
 
 def _fetch(url: str, path: Path) -> None:
-    """Download a file whole or not at all: it is renamed into place once it is complete."""
+    """Download a file; it is renamed into place when it is complete."""
     try:
         with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as response:
             content = response.read()
@@ -139,15 +138,15 @@ def _fetch(url: str, path: Path) -> None:
             temporary.write_bytes(content)
     except (OSError, http.client.HTTPException, ValueError) as error:
         if isinstance(error, urllib.error.HTTPError):
-            error.close()  # it is the server's answer, with its connection
+            error.close()  # it holds the connection
         raise InputError(
-            f"{url} cannot be fetched ({error}); put the file at {path}, or name the folder that "
-            f"holds {path.parent.name}/{path.name} in the environment variable {DATA_VARIABLE}"
+            f"{url} cannot be downloaded ({error}); put the file at {path}, or name the folder "
+            f"that holds {path.parent.name}/{path.name} in the environment variable {DATA_VARIABLE}"
         ) from error
 
 
 def _check(data: Interactions, known: PublicSet, part: Part, path: Path) -> None:
-    """Refuse a file that is not the published one, saying what was expected and what was seen."""
+    """Raise an error if a file is not the published one."""
     expected = known.train if part == "train" else known.test
     facts: list[tuple[str, int | str, int | str]] = [("pairs", expected.pairs, len(data))]
     if part == "train":
@@ -159,8 +158,8 @@ def _check(data: Interactions, known: PublicSet, part: Part, path: Path) -> None
     for what, wanted, seen in facts:
         if wanted != seen:
             raise InputError(
-                f"{path} is not the published file ({what}: {wanted} expected, {seen} seen)"
-                + ("; take it away and it is fetched again" if known.fetched else "")
+                f"{path} is not the published file ({what}: expected {wanted}, found {seen})"
+                + ("; delete it to download it again" if known.fetched else "")
             )
 
 

@@ -1,4 +1,4 @@
-"""Who had what: the immutable, unique (user, item) pairs everything else is built on."""
+"""Interactions: immutable, unique (user, item) pairs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,21 @@ FloatArray = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Interactions:
-    """Unique (user, item) pairs in CSR form by user, each user's items in the order they came.
+    """Unique (user, item) pairs in CSR form by user.
 
-    ``items[indptr[u]:indptr[u + 1]]`` are user ``u``'s items, oldest first if ``ordered``.
-    Build one with :func:`densirank.read` or :meth:`from_pairs`; both check everything once, and
-    what lies behind them trusts it.
+    ``items[indptr[u]:indptr[u + 1]]`` are the items of user ``u``, oldest first if ``ordered``.
+    Create them with :func:`densirank.read` or :meth:`from_pairs`, which validate the data once.
+
+    Parameters
+    ----------
+    indptr, items
+        The pairs in CSR form: item indices by user index.
+    user_ids, item_ids
+        The original ids, at the indices of the users and the items.
+    timestamps, weights
+        Columns parallel to ``items``, or None.
+    ordered
+        Whether the items of each user are in order of time.
 
     >>> clicks = Interactions.from_pairs(["ann", "bob", "ann"], ["tea", "tea", "jam"])
     >>> clicks
@@ -65,10 +75,24 @@ class Interactions:
     ) -> Interactions:
         """Interactions from parallel columns of original ids.
 
-        With ``timestamps`` a user's items are put in order of time (ties keep the given order);
-        ``ordered=True`` says that the rows already stand in that order. A repeated pair counts
-        once: its latest occurrence is kept and its weights are added up. A weight of zero says
-        that there was no interaction: such a pair is left out, though its ids stay known.
+        A repeated pair counts once: its latest occurrence is kept and its weights are added up. A
+        pair of weight zero is no interaction: it is left out, though its ids stay known.
+
+        Parameters
+        ----------
+        users, items
+            The ids of the pairs, integers or strings.
+        timestamps
+            Times by which the items of each user are sorted; ties keep the given order.
+        weights
+            Weights of at least 0, such as play counts.
+        ordered
+            Whether the rows are already in order of time.
+
+        Raises
+        ------
+        InputError
+            Columns of different lengths, missing or invalid values, or no pairs.
         """
         user_ids, user_codes = encode(as_ids(users))
         item_ids, item_codes = encode(as_ids(items))
@@ -88,7 +112,7 @@ class Interactions:
         *,
         ordered: bool = False,
     ) -> Interactions:
-        """Interactions from indices into vocabularies that are already known."""
+        """Interactions from indices into known vocabularies."""
         if len(users) == 0:
             raise InputError("there are no interactions")
         if len(users) != len(items):
@@ -111,8 +135,7 @@ class Interactions:
         users = users[order].astype(np.int32, copy=False)
         items = items[order].astype(np.int32, copy=False)
 
-        # The users are in order, so sorting (stably) by item brings repeats together, the latest
-        # one last.
+        # The users are sorted, so a stable sort by item groups repeated pairs, the latest last.
         by_pair = _stable_order(items, len(item_ids))
         last = np.ones(len(users), dtype=bool)
         last[:-1] = _changes(users[by_pair])
@@ -141,7 +164,7 @@ class Interactions:
 
     @property
     def partial(self) -> bool:
-        """Whether these are the pairs of some users alone, the rest being with other processes."""
+        """Whether these are the pairs of some users, and other processes have the rest."""
         return False
 
     @property
@@ -151,16 +174,16 @@ class Interactions:
 
     @property
     def pairs_before(self) -> int:
-        """How many pairs of others stand before these, where these are a part."""
+        """Number of pairs of other processes before these, if these are a part."""
         return 0
 
     @property
     def totals(self) -> tuple[int, int, int]:
-        """(users, items, pairs) of everybody."""
+        """(users, items, pairs) over all processes."""
         return self.n_users, self.n_items, len(self)
 
     def whole(self) -> Interactions:
-        """Everybody's pairs."""
+        """The pairs of all processes."""
         return self
 
     @property
@@ -178,17 +201,17 @@ class Interactions:
 
     @cached_property
     def user_counts(self) -> NDArray[np.int64]:
-        """How many items each user has."""
+        """The number of items of each user."""
         return np.diff(self.indptr)
 
     @cached_property
     def item_counts(self) -> NDArray[np.int64]:
-        """How many users each item has: its popularity."""
+        """The number of users of each item: its popularity."""
         return np.bincount(self.items, minlength=self.n_items)
 
     @cached_property
     def positions(self) -> NDArray[np.int64]:
-        """The place of every pair in its user's row: 0 for the first (oldest) item."""
+        """The position of every pair in the row of its user: 0 for the first (oldest) item."""
         return np.arange(len(self)) - np.repeat(self.indptr[:-1], self.user_counts)
 
     def items_of(self, user: int) -> NDArray[np.int32]:
@@ -198,7 +221,7 @@ class Interactions:
     def matrix(self) -> sparse.csr_array:
         """The pairs as a users × items SciPy CSR array of ones (item order in a row is kept).
 
-        Its arrays are its own, since SciPy sorts indices in place when it sees fit.
+        Its arrays are copies, since SciPy may sort indices in place.
         """
         ones = np.ones(len(self), dtype=np.float32)
         return sparse.csr_array(
@@ -206,7 +229,7 @@ class Interactions:
         )
 
     def by_item(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """CSR by item: ``users[indptr[i]:indptr[i + 1]]`` are the users who had item ``i``."""
+        """CSR by item: ``users[indptr[i]:indptr[i + 1]]`` are the users of item ``i``."""
         ones = np.ones(len(self), dtype=np.int8)
         indptr = self.indptr.astype(_place_type(len(self)))
         shape = (self.n_users, self.n_items)
@@ -214,7 +237,7 @@ class Interactions:
         return by_item.indptr.astype(np.int64), by_item.indices.astype(np.int32, copy=False)
 
     def select(self, keep: NDArray[np.bool_]) -> Interactions:
-        """Only the pairs marked in ``keep``; the vocabularies stay, so indices mean the same."""
+        """The pairs marked in ``keep``; the vocabularies and thus all indices stay."""
         counts = np.bincount(self.users[keep], minlength=self.n_users)
         return replace(
             self,
@@ -225,7 +248,7 @@ class Interactions:
         )
 
     def compact(self) -> Interactions:
-        """The same pairs without the ids that have none."""
+        """The same pairs without the ids that have no pairs."""
         users_kept, items_kept = self.user_counts > 0, self.item_counts > 0
         new_item = np.cumsum(items_kept, dtype=np.int32) - 1
         return replace(
@@ -237,13 +260,13 @@ class Interactions:
         )
 
     def pairs(self) -> Iterable[tuple[int | str, int | str]]:
-        """Every (user id, item id), in the ids the data came with."""
+        """Every (user id, item id), in the original ids."""
         users, items = self.user_ids.ids[self.users], self.item_ids.ids[self.items]
         return zip(users.tolist(), items.tolist(), strict=True)
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over the sorted pairs of original ids, whatever order they came in."""
+        """SHA-256 over the sorted pairs of original ids, independent of their order."""
         digest = hashlib.sha256()
         in_item_order = _stable_order(self.items, self.n_items)
         order = in_item_order[_stable_order(self.users[in_item_order], self.n_users)]
@@ -256,7 +279,7 @@ class Interactions:
 
 
 def checked_column(values: ArrayLike | None, name: str, length: int) -> NDArray[Any] | None:
-    """A numeric column beside the pairs, checked: right length, all finite."""
+    """A numeric column parallel to the pairs, validated: right length, all finite."""
     if values is None:
         return None
     array = np.asarray(values)
@@ -276,27 +299,27 @@ def checked_column(values: ArrayLike | None, name: str, length: int) -> NDArray[
 
 
 def refuse_negative(weights: NDArray[Any]) -> None:
-    """Refuse weights of which one is below zero, naming its row."""
+    """Raise an error that names the first row with a negative weight."""
     if (weights < 0).any():
         row = int(np.argmax(weights < 0)) + 1
         raise InputError(f"weights must not be negative; row {row} is")
 
 
 def _place_type(n: int) -> type[np.integer[Any]]:
-    """32 bits where they suffice: of a hundred million pairs, places are most of the memory."""
+    """32 bits if they suffice: positions take most of the memory of large data."""
     return np.int32 if n < 2**31 else np.int64
 
 
 def _changes(values: IntArray) -> NDArray[np.bool_]:
-    """Whether each value but the first differs from the one before it."""
+    """Whether each value but the first differs from the previous one."""
     changes: NDArray[np.bool_] = values[1:] != values[:-1]
     return changes
 
 
 def _stable_order(codes: IntArray, size: int) -> IntArray:
-    """The stable order that sorts small integers, by counting (linear in their number).
+    """The stable order that sorts small integers, by a counting sort in linear time.
 
-    SciPy turns CSR to CSC with a counting sort; a matrix with one entry a row makes it a sorter.
+    SciPy converts CSR to CSC by a counting sort; on a matrix with one entry per row it sorts.
     """
     n = len(codes)
     kind = _place_type(n)

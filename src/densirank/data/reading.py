@@ -1,4 +1,4 @@
-"""The door: whatever interactions come in, files, frames, matrices or pairs, they enter here."""
+"""Reads interactions from files, frames, matrices and pairs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from densirank.data.columns import Columns
 from densirank.data.interactions import Interactions
 from densirank.data.vocabulary import Vocabulary
 from densirank.errors import InputError
+from densirank.files import check_file
 
 FORMATS = {
     ".txt": "text",
@@ -28,13 +29,10 @@ FORMATS = {
     ".ndjson": "jsonl",
 }
 _COLUMNS = {"user_column", "item_column", "timestamp_column", "weight_column"}
-_MEANINGFUL: dict[str, set[str]] = {
+_OPTIONS: dict[str, set[str]] = {
+    **dict.fromkeys(("csv", "tsv"), {"format", "header"} | _COLUMNS),
+    **dict.fromkeys(("inter", "parquet", "jsonl"), {"format"} | _COLUMNS),
     "text": {"format"},
-    "csv": {"format", "header"} | _COLUMNS,
-    "tsv": {"format", "header"} | _COLUMNS,
-    "inter": {"format"} | _COLUMNS,
-    "parquet": {"format"} | _COLUMNS,
-    "jsonl": {"format"} | _COLUMNS,
     "frame": _COLUMNS,
     "matrix": {"shape"},
     "pairs": set(),
@@ -60,24 +58,43 @@ def read(
     allow_empty_users: bool = False,
     shape: tuple[int, int] | None = None,
 ) -> Interactions:
-    """Interactions from wherever they are kept.
+    """Interactions from a file, a frame, a matrix or pairs.
 
-    ``source`` may be a path, a polars, pandas or pyarrow table, a users × items SciPy matrix, or
-    an iterable of (user, item) pairs. A path's suffix says what the file holds: ``.txt`` (one line
-    a user: ``user item item …``), ``.csv``, ``.tsv``, ``.parquet``, ``.jsonl`` or RecBole's
-    ``.inter``; ``.gz`` may follow a text one, and ``format`` overrules the suffix.
+    Parameters
+    ----------
+    source
+        A path, a polars, pandas or pyarrow table, a users × items SciPy matrix, or an iterable of
+        (user, item) pairs. The suffix of a path gives the format: ``.txt`` (one line per user:
+        ``user item item …``), ``.csv``, ``.tsv``, ``.parquet``, ``.jsonl`` or RecBole's ``.inter``;
+        text formats may end in ``.gz``.
+    user_column, item_column, timestamp_column, weight_column
+        Names of columns without a usual name. An empty string means "none": ``weight_column=""``
+        ignores ratings.
+    ordered
+        Whether the items of each user are in order of time. Default: yes with timestamps, by which
+        they are sorted, and in the text form; otherwise no.
+    format
+        Format of a file, in place of its suffix.
+    header
+        Whether a CSV or TSV file has a header. Without one, the first column is the user and the
+        second the item, and others are named by their number: ``timestamp_column="4"``.
+    allow_empty_users
+        Whether the text form may have users without items.
+    shape
+        Expected shape of a matrix, users × items, which detects a transposed one.
 
-    Columns with the usual names are found by themselves; the options name others, and an empty
-    string says "none" (``weight_column=""`` ignores ratings). Without a header (``header=False``)
-    the first column is the user and the second the item, and others are named by their number, as
-    in ``timestamp_column="4"``.
+    Returns
+    -------
+    Interactions
+        The unique pairs, with their timestamps and weights.
 
-    ``ordered`` says whether each user's items stand in order of time. If it is not given they do
-    where there are timestamps (by which they are sorted) and in the text form, and nowhere else.
+    Raises
+    ------
+    InputError
+        A source that cannot be read, an invalid value, or an option that the source does not take.
 
-    ``allow_empty_users`` lets a text form have users without items. ``shape`` is what a matrix
-    should measure, users × items; a transposed one is found out by it.
-
+    Examples
+    --------
     >>> read([("ann", "tea"), ("bob", "tea"), ("ann", "jam")])
     Interactions(2 users, 2 items, 3 pairs)
     >>> read(sparse.csr_array([[1, 0, 1], [0, 0, 1]]), shape=(2, 3))
@@ -88,7 +105,7 @@ def read(
     given = {option for option, value in options.items() if value is not None}
     given |= {f"{role}_column" for role in columns.named()}
     kind = _kind_of(source, format)
-    if useless := given - _MEANINGFUL[kind]:
+    if useless := given - _OPTIONS[kind]:
         raise InputError(f"{' and '.join(sorted(useless))} cannot be used with {kind} input")
 
     if kind == "text":
@@ -98,12 +115,12 @@ def read(
     elif kind == "pairs":
         data = _from_pairs(source)
     else:
-        from densirank.data import tables  # brings polars with it, which the rest does not need
+        from densirank.data import parsing  # imports polars, which nothing else here needs
 
         if kind == "frame":
-            data = tables.read_frame(source, columns)
+            data = parsing.read_frame(source, columns)
         else:
-            data = tables.read_table(Path(source), kind, columns, header=header)
+            data = parsing.read_table(Path(source), kind, columns, header=header)
     return data if ordered is None else replace(data, ordered=ordered)
 
 
@@ -119,30 +136,24 @@ def _kind_of(source: Any, format: str | None) -> str:
 
 
 def _format_of(path: Path) -> str:
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes[-1:] == [".gz"]:
-        suffixes.pop()
-    last = suffixes[-1] if suffixes else ""
-    if last in FORMATS:
-        return FORMATS[last]
-    if not path.exists():
-        raise InputError(f"there is no file {path}")
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; a file was expected")
+    suffix = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
+    if suffix in FORMATS:
+        return FORMATS[suffix]
+    check_file(path)
     known = ", ".join(FORMATS)
     raise InputError(
-        f"{path}: the suffix {last!r} is not one of {known}; name its format (--format)"
+        f"{path}: the suffix {suffix!r} is not one of {known}; name its format (--format)"
     )
 
 
 def _is_frame(source: object) -> bool:
-    """Whether this is a data frame, found out without importing the libraries that make them."""
+    """Whether this is a data frame, without importing the frame libraries."""
     kinds = {(kind.__module__.split(".")[0], kind.__name__) for kind in type(source).__mro__}
     return not kinds.isdisjoint(_FRAMES)
 
 
 def _from_matrix(matrix: Any, shape: tuple[int, int] | None) -> Interactions:
-    """Rows are users and columns items; all of both are kept, also those without any entry."""
+    """Rows are users and columns are items; empty rows and columns are kept."""
     if matrix.ndim != 2:
         raise InputError("a matrix must have two dimensions: users × items")
     n_users, n_items = matrix.shape
@@ -180,15 +191,13 @@ def _from_pairs(source: Any) -> Interactions:
         return Interactions.from_pairs(source[:, 0], source[:, 1])
     if not isinstance(source, Iterable):
         raise InputError(f"cannot read interactions from {type(source).__name__}")
-    users, items = [], []
-    for number, pair in enumerate(source, start=1):
+    pairs = list(source)
+    for number, pair in enumerate(pairs, start=1):
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise InputError(f"element {number} is {pair!r}, not a (user, item) pair")
-        users.append(pair[0])
-        items.append(pair[1])
-    return Interactions.from_pairs(users, items)
+    return Interactions.from_pairs([user for user, _ in pairs], [item for _, item in pairs])
 
 
 def as_interactions(source: Any) -> Interactions:
-    """Interactions, or anything that can be read as such."""
+    """Interactions, as they are or read from any source of :func:`read`."""
     return source if isinstance(source, Interactions) else read(source)

@@ -1,4 +1,4 @@
-"""What the order of time says: how recent an item is, and which items stand near each other."""
+"""Weights and groups of items by their order in time."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from densirank.errors import InputError
 
 
 def recency_weights(data: Interactions, recency: float) -> NDArray[np.float64]:
-    """exp(δ · position) of every pair, divided by the user's mean: without recency all ones.
+    """exp(δ · position) of every pair, divided by the mean of its user; all ones if δ = 0.
 
-    The position goes from 0, a user's oldest item, to 1, the newest, however many there are.
+    The position of a user's oldest item is 0, that of the newest is 1.
 
     >>> data = Interactions.from_pairs([0, 0, 0], [5, 6, 7], ordered=True)
     >>> recency_weights(data, 0.0).tolist()
@@ -25,14 +25,14 @@ def recency_weights(data: Interactions, recency: float) -> NDArray[np.float64]:
     _check_order(data)
     counts = data.user_counts
     last = np.repeat(counts - 1, counts)
-    raw = np.exp(-recency * (last - data.positions) / np.maximum(last, 1))  # at most one
+    raw = np.exp(-recency * (last - data.positions) / np.maximum(last, 1))  # at most 1
     means = np.bincount(data.users, weights=raw, minlength=data.n_users) / np.maximum(counts, 1)
     weights: NDArray[np.float64] = raw / np.repeat(means, counts)
     return weights
 
 
 def stretches(data: Interactions, length: int) -> NDArray[np.int64]:
-    """Each pair's stretch, when users' rows are cut into so many items each from their end on.
+    """The stretch of each pair: rows are cut into stretches of ``length`` items from their end.
 
     >>> data = Interactions.from_pairs([0, 0, 0, 1], [5, 6, 7, 5], ordered=True)
     >>> stretches(data, 2).tolist()
@@ -49,6 +49,6 @@ def stretches(data: Interactions, length: int) -> NDArray[np.int64]:
 def _check_order(data: Interactions) -> None:
     if not data.ordered:
         raise InputError(
-            "recency needs interactions in order of time: give a timestamp column, or say that "
-            "they are in order ('ordered')"
+            "recency needs interactions in order of time: pass a timestamp column, or "
+            "ordered=True (--ordered)"
         )

@@ -1,6 +1,6 @@
-"""Holding interactions back: each user's last ones, random ones, or all after a moment.
+"""Splits: hold out each user's last items, random items, or all items after a time.
 
-Every split gives ``(train, held_out)`` over the same vocabularies: indices mean the same in both.
+Every split returns ``(train, held_out)`` over the same vocabularies, so indices agree.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ Split = tuple[Interactions, Interactions]
 
 
 def split_last_fraction(data: Interactions, fraction: float) -> Split:
-    """Hold out the last part of every user's items: what a recommender will have to foretell.
+    """Hold out the last fraction of every user's items.
 
-    The share of each user is rounded, but every user with two items or more gives at least one
-    and keeps at least one; a user's only item stays in train.
+    The share of each user is rounded, but at least one of two or more items is held out and at
+    least one is kept; a user's only item stays in train.
 
     >>> data = Interactions.from_pairs([0] * 5 + [1], [3, 1, 4, 0, 2, 2], ordered=True)
     >>> train, held_out = split_last_fraction(data, 0.4)
@@ -38,7 +38,7 @@ def split_last_n(data: Interactions, n: int) -> Split:
     [7, 8, 9]
     """
     if n < 1:
-        raise InputError(f"at least one item a user must be held out, not {n}")
+        raise InputError(f"n must be at least 1, not {n}")
     return _split_last(data, np.minimum(n, _spare(data)))
 
 
@@ -51,28 +51,26 @@ def split_random_fraction(data: Interactions, fraction: float, seed: int) -> Spl
     """
     held_counts = _share(data, fraction)
     chance = np.random.PCG64(seed)
-    chance.advance(data.pairs_before)  # one number a pair
+    chance.advance(data.pairs_before)  # one number per pair
     lots = np.random.Generator(chance).random(len(data))
-    drawn = np.empty(len(data), dtype=np.int64)  # each pair's place in its user's row, shuffled
+    drawn = np.empty(len(data), dtype=np.int64)  # the shuffled position of each pair in its row
     drawn[np.lexsort((lots, data.users))] = data.positions
     return _split(data, drawn < held_counts[data.users])
 
 
 def split_at_time(data: Interactions, timestamp: float) -> Split:
-    """Hold out all that happened at ``timestamp`` or later, as if the model were trained then.
+    """Hold out all interactions at ``timestamp`` or later.
 
     >>> data = Interactions.from_pairs([0, 0, 1], [5, 6, 5], timestamps=[10, 20, 30])
     >>> [len(part) for part in split_at_time(data, 20)]
     [1, 2]
     """
     if data.timestamps is None:
-        raise InputError("these interactions have no timestamps, so they cannot be split at a time")
+        raise InputError("a split at a time needs timestamps, which these interactions do not have")
     later = data.timestamps >= timestamp
     if later.all() or not later.any():
         first, last = data.timestamps.min(), data.timestamps.max()
-        raise InputError(
-            f"the time {timestamp} splits nothing: the data runs from {first} to {last}"
-        )
+        raise InputError(f"no split at time {timestamp}: the data range from {first} to {last}")
     return _split(data, later)
 
 
@@ -82,10 +80,10 @@ def validation_split(
     how: Literal["last", "random"] | None = None,
     seed: int = 0,
 ) -> Split:
-    """Hold items out to choose settings by: each user's last ones if the order is known.
+    """Hold out items for validation: each user's last items if the order is known.
 
-    Settings that look best on random items can be the wrong ones for the items that come next, so
-    ``how`` is ``"last"`` wherever the data is ordered, unless it is given.
+    The best settings for random items can differ from those for the next items, so ``how`` defaults
+    to ``"last"`` for ordered data.
 
     >>> data = Interactions.from_pairs([0, 0, 0], [7, 8, 9], ordered=True)
     >>> validation_split(data, 0.3)[1].item_ids[2]
@@ -96,11 +94,11 @@ def validation_split(
         return split_last_fraction(data, fraction)
     if how == "random":
         return split_random_fraction(data, fraction, seed)
-    raise InputError(f"a validation split is 'last' or 'random', not {how!r}")
+    raise InputError(f"valid_split must be 'last' or 'random', not {how!r}")
 
 
 def k_core(data: Interactions, k: int) -> Interactions:
-    """The largest part in which every user has ``k`` items and every item ``k`` users, or more.
+    """The largest part in which every user has at least ``k`` items and every item ``k`` users.
 
     >>> k_core(Interactions.from_pairs([0, 0, 1, 1, 2], [5, 6, 5, 6, 6]), 2)
     Interactions(2 users, 2 items, 4 pairs)
@@ -114,18 +112,18 @@ def k_core(data: Interactions, k: int) -> Interactions:
             break
         keep = stays
     if not keep.any():
-        raise InputError(f"no users and items are left that have {k} of each other")
+        raise InputError(f"the {k}-core is empty: lower k")
     return data.select(keep).compact()
 
 
 def _spare(data: Interactions) -> NDArray[np.int64]:
-    """How many items each user can give away and still have one."""
+    """The number of items of each user that can be held out, leaving one."""
     return np.maximum(data.user_counts - 1, 0)
 
 
 def _share(data: Interactions, fraction: float) -> NDArray[np.int64]:
     if not 0 < fraction < 1:
-        raise InputError(f"the fraction held out must lie between 0 and 1, not be {fraction}")
+        raise InputError(f"the fraction held out must be between 0 and 1, not {fraction}")
     rounded = np.floor(data.user_counts * fraction + 0.5).astype(np.int64)
     shares: NDArray[np.int64] = np.minimum(np.maximum(rounded, 1), _spare(data))
     return shares
@@ -134,8 +132,8 @@ def _share(data: Interactions, fraction: float) -> NDArray[np.int64]:
 def _split_last(data: Interactions, held_counts: NDArray[np.int64]) -> Split:
     if not data.ordered:
         raise InputError(
-            "the last items cannot be held out: it is not known in which order they came "
-            "(give timestamps, or ordered=True if the rows stand in order of time)"
+            "the last items cannot be held out: their order is not known (pass timestamps, or "
+            "ordered=True if the rows are in order of time)"
         )
     kept_counts = data.user_counts - held_counts
     return _split(data, data.positions >= kept_counts[data.users])
@@ -143,5 +141,5 @@ def _split_last(data: Interactions, held_counts: NDArray[np.int64]) -> Split:
 
 def _split(data: Interactions, held: NDArray[np.bool_]) -> Split:
     if not held.any() and not data.partial:
-        raise InputError("nothing can be held out: no user has more than one item")
+        raise InputError("no items can be held out: no user has more than one")
     return data.select(~held), data.select(held)

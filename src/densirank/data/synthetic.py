@@ -1,4 +1,4 @@
-"""Interactions drawn from a density that is known, to see whether a model finds it again."""
+"""Synthetic interactions drawn from a known density, to test whether a model recovers it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BLOCK_CELLS = 4_000_000  # of a users × items block: 32 MB, whatever the size 
 
 @dataclass(frozen=True, eq=False)
 class Planted:
-    """Interactions and the density they came from.
+    """Interactions and the density that they were drawn from.
 
     ``log p(i|u) = user_vectors[u] · item_vectors[i] − log-normaliser``; the last column of the
     item vectors is the log of the base density p0, and that of the user vectors is one.
@@ -47,14 +47,14 @@ def planted(
     popularity_exponent: float = 0.5,
     seed: int = 0,
 ) -> Planted:
-    """Users who each draw item after item, never one twice, from p(i|u) ∝ p0(i)·exp(f_u(i)).
+    """Items drawn for each user without replacement from p(i|u) ∝ p0(i)·exp(f_u(i)).
 
-    Given a user's past, the next item so has exactly the density p(i|u), renormalised over the
+    Given the past of a user, the next item has exactly the density p(i|u), renormalised over the
     items that are not in the past. The first items are train and the last ones test.
 
-    ``concentration`` is the standard deviation of f_u(i) over the items: 0 gives everybody the
-    same taste. The base density falls with an item's popularity rank r like r^−popularity_exponent.
-    Train counts vary between users around ``items_per_user``, with a minimum of one.
+    ``concentration`` is the standard deviation of f_u(i) over the items: with 0, all users are
+    alike. The base density falls with the popularity rank r of an item like r^−popularity_exponent.
+    The number of train items per user varies around ``items_per_user``, with a minimum of one.
 
     >>> world = planted(50, 30, items_per_user=6, test_items_per_user=2, seed=1)
     >>> world.train.n_items, len(world.test)
@@ -63,12 +63,14 @@ def planted(
     1.0
     """
     if min(n_users, rank, test_items_per_user) < 1 or items_per_user < 1 or concentration < 0:
-        raise InputError("users, rank and items a user must be at least 1, concentration 0 or more")
+        raise InputError(
+            "users, rank and items per user must be at least 1, concentration at least 0"
+        )
     most_train = n_items - test_items_per_user - 1
     if most_train < 1:
         raise InputError(
-            f"{n_items} items are too few: each user must have one in train, "
-            f"{test_items_per_user} in test and one left over"
+            f"{n_items} items are too few: each user needs one in train, {test_items_per_user} in "
+            "test and one more"
         )
     random = np.random.default_rng(seed)
     log_p0 = -popularity_exponent * np.log(random.permutation(n_items) + 1.0)
@@ -103,11 +105,11 @@ def kl_divergence(
     estimate: Callable[[NDArray[np.int64]], ArrayLike],
     users: ArrayLike | None = None,
 ) -> float:
-    """How far an estimated density is from the planted one: the mean over users of KL(truth‖it).
+    """The mean over users of KL(planted density‖estimate).
 
-    ``estimate`` gives the log density of all items for an array of users, up to a constant for
-    each user. Both densities are renormalised over the items the user has not in train, which are
-    the ones a recommender ranks.
+    ``estimate`` returns the log density of all items for an array of users, up to a constant per
+    user. Both densities are renormalised over the items that the user does not have in train, which
+    are the items that a recommender ranks.
 
     >>> world = planted(20, 10, items_per_user=3, test_items_per_user=1)
     >>> kl_divergence(world, world.log_density)
@@ -142,10 +144,10 @@ def _blocks(n_users: int, n_items: int) -> Iterator[slice]:
 def _draw(
     logits: Floats, counts: NDArray[np.int64], random: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Each row's draws without replacement, in the order they are drawn, one row after the other.
+    """The draws of each row without replacement, in the order of drawing, row after row.
 
-    Gumbel noise makes it one sort: the k highest of logit + noise are k successive draws from the
-    softmax over what is left (Plackett–Luce).
+    With Gumbel noise, the k highest of logit + noise are k successive draws from the softmax over
+    the remaining items (Plackett–Luce).
     """
     keys = -(logits + random.gumbel(size=logits.shape))  # (users, items)
     most = int(counts.max())

@@ -1,4 +1,4 @@
-"""The original ids of people and things, and the indices models know them by."""
+"""Vocabularies: the original ids of users or items and their indices."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 from densirank.errors import InputError
 
 Ids = int | str | Sequence[int] | Sequence[str] | NDArray[Any]
-"""One original id or several, as callers give them."""
+"""One original id or several."""
 
-_ABSENT = int(np.iinfo(np.int64).min)  # stands for a text that spells no integer: it is no id
-_PART = 1 << 20  # rows of a long column that are worked on at a time, where that saves a copy of it
+_ABSENT = int(np.iinfo(np.int64).min)  # not an id: stands for a string that is no integer
+_PART = 1 << 20  # rows of a long column processed at a time, to save memory
 
 
 class Vocabulary:
-    """The original ids, as they came (integers or strings), each at the index models know it by.
+    """The original ids, integers or strings, at their indices.
 
-    Ids are kept in ascending order, so that the index of an id does not depend on the order in
-    which a log happens to be written.
+    Ids are sorted, so the index of an id does not depend on the order of a log.
 
     >>> items = Vocabulary(["pear", "apple"])
     >>> items.indices(["pear", "plum"]).tolist()   # -1: unknown
@@ -37,7 +36,7 @@ class Vocabulary:
 
     @classmethod
     def from_sorted(cls, ids: NDArray[Any]) -> Vocabulary:
-        """Take over ids that are known to be unique and ascending, without sorting them again."""
+        """A vocabulary of unique, ascending ids, without sorting them again."""
         vocabulary = cls.__new__(cls)
         vocabulary.ids = ids
         vocabulary.ids.flags.writeable = False
@@ -57,11 +56,11 @@ class Vocabulary:
 
     @property
     def is_text(self) -> bool:
-        """Whether the ids are strings (otherwise they are integers)."""
+        """Whether the ids are strings; otherwise they are integers."""
         return self.ids.dtype == object
 
     def indices(self, ids: ArrayLike) -> NDArray[np.int64]:
-        """The index of each id; -1 for an id that is not here."""
+        """The index of each id; -1 for an unknown one."""
         wanted = as_ids(ids)
         if len(wanted) == 0 or len(self.ids) == 0:
             return np.full(len(wanted), -1, dtype=np.int64)
@@ -74,7 +73,7 @@ class Vocabulary:
         return np.where(self.ids[found] == wanted, found, -1)
 
     def known(self, ids: Ids, what: str) -> NDArray[np.int64]:
-        """The indices of ids that must all be here; ``what`` they are is said of a missing one.
+        """The indices of ids; an unknown one is an error, which names it a ``what``.
 
         >>> Vocabulary([5, 7]).known(7, "item").tolist()
         [1]
@@ -90,11 +89,11 @@ class Vocabulary:
         return indices
 
     def knows_all(self, ids: Ids) -> bool:
-        """Whether every one of these ids is here."""
+        """Whether all of these ids are known."""
         return bool((self.indices(listed(ids)) >= 0).all())
 
     def union(self, other: Vocabulary, what: str) -> Vocabulary:
-        """All ids of both, in the kind of this one; ``what`` they are is said of a misfit.
+        """The ids of both, in the type of this one; ``what`` names them in an error.
 
         >>> Vocabulary([5, 7]).union(Vocabulary(["7", "9"]), "item").ids.tolist()
         [5, 7, 9]
@@ -102,14 +101,14 @@ class Vocabulary:
         return Vocabulary(np.concatenate([self.ids, self.alike(other.ids, what)]))
 
     def alike(self, ids: ArrayLike, what: str) -> NDArray[Any]:
-        """Ids in the kind of this vocabulary's: integers that are written as text, say."""
+        """Ids in the type of this vocabulary: strings of digits as integers, for example."""
         given = as_ids(ids)
         if len(given) == 0 or (given.dtype == object) == self.is_text:
             return given
         converted = _in_kind(given, text=self.is_text)
         if not self.is_text and (converted == _ABSENT).any():
             misfit = given[int(np.argmax(converted == _ABSENT))]
-            raise InputError(f"the {what} ids of the model are integers, and {misfit!r} is none")
+            raise InputError(f"the {what} ids of the model are integers, but {misfit!r} is not")
         return converted
 
     @cached_property
@@ -118,21 +117,21 @@ class Vocabulary:
 
 
 def listed(ids: Ids) -> ArrayLike:
-    """One id as a list of one; several as they are."""
+    """One id as a list; several as they are."""
     return [ids] if isinstance(ids, int | str) else ids
 
 
 def as_ids(ids: ArrayLike) -> NDArray[Any]:
-    """Ids as an int64 array or an object array of strings; anything else is refused."""
+    """Ids as an int64 array or an object array of strings; other types are errors."""
     starts_as_text = isinstance(ids, list | tuple) and len(ids) > 0 and isinstance(ids[0], str)
-    # A list of strings must not become one of NumPy's fixed-width arrays: a single long id would
-    # widen every row, and numbers among the strings would quietly turn into text.
+    # A list of strings must not become a fixed-width array: a single long id would widen every
+    # row, and numbers among the strings would silently become text.
     array = np.asarray(ids, dtype=object if starts_as_text else None)
     if array.ndim != 1:
         raise InputError(f"ids must be a flat list, not one of {array.ndim} dimensions")
     if array.dtype.kind in "iu":
         if array.dtype.kind == "u" and len(array) and int(array.max()) > np.iinfo(np.int64).max:
-            raise InputError(f"the id {array.max()} is beyond 64-bit integers")
+            raise InputError(f"the id {array.max()} exceeds 64-bit integers")
         return array.astype(np.int64, copy=False)
     if array.dtype.kind in "UT" and isinstance(ids, np.ndarray):
         return array.astype(object)
@@ -146,14 +145,14 @@ def as_ids(ids: ArrayLike) -> NDArray[Any]:
 
 
 def _in_kind(ids: NDArray[Any], text: bool) -> NDArray[Any]:
-    """The same ids as text or as integers, so that the 7 of one file meets the "7" of another."""
+    """The same ids as strings or integers, so that the 7 of one file matches the "7" of another."""
     if text:
         return np.array([str(i) for i in ids], dtype=object)
     return np.array([_int_or_absent(i) for i in ids], dtype=np.int64)
 
 
 def _int_or_absent(text: str) -> int:
-    """The integer a text spells, or a number that is no id, for a text that spells none."""
+    """The integer that a string represents, or ``_ABSENT``."""
     try:
         number = int(text)
     except ValueError:
@@ -162,7 +161,7 @@ def _int_or_absent(text: str) -> int:
 
 
 def encode(ids: NDArray[Any]) -> tuple[Vocabulary, NDArray[np.int32]]:
-    """The vocabulary of a column of ids and the index of each row in it."""
+    """(the vocabulary of a column of ids, the index of each row)."""
     if ids.dtype == object or len(ids) == 0:
         return _encode_by_sorting(ids)
     low, high = int(ids.min()), int(ids.max())

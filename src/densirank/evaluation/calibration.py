@@ -1,10 +1,10 @@
-"""The temperature and the popularity exponent under which held-out items are likeliest.
+"""Fits the temperature and the popularity exponent to held-out items by maximum likelihood.
 
-With a = 1/T, the mean log-likelihood of the held-out items (each a draw from p(i|u) over what its
-user has not had) is concave in (a, β). Its slope is the held-out mean of (f, log popularity) minus
-the model's, and its curvature is minus the model's covariance of the two, so Newton's method finds
-the maximum in a few passes over the users. It starts from a = β = 0, where no density is so sharp
-that its covariance is lost in rounding.
+With a = 1/T, the mean log-likelihood of the held-out items (each a draw from p(i|u) over the unseen
+items of its user) is concave in (a, β). Its gradient is the held-out mean of (f, log popularity)
+minus the mean under the model, and its Hessian is minus the covariance of the two under the model,
+so Newton's method finds the maximum in a few passes over the users. It starts from a = β = 0, where
+no density is so sharp that its covariance is lost in rounding.
 """
 
 from __future__ import annotations
@@ -20,36 +20,35 @@ from torch import Tensor
 from densirank.errors import InputError, TrainingError
 from densirank.evaluation.held_out import Draws
 from densirank.ranking.blocks import score_blocks
-from densirank.ranking.calibration import Calibration
-from densirank.scores import Scorer
+from densirank.scores import Calibration, Scorer
 
 Floats = NDArray[np.float64]
 
-MOST_USERS = 1_000
-"""Held-out users whose items are looked at; of more, a fixed random sample. Some thousand items
-leave an uncertainty of about one in a hundred in T, which costs an item 10^-4 nats."""
+MAX_USERS = 1_000
+"""Held-out users that are used; of more, a fixed random sample. A few thousand items determine T up
+to about 1 %, which costs 10^-4 nats per item."""
 
 CPU_BLOCK_BYTES = 16 << 20
-"""Memory of a block of users on a CPU: what is made of its scores stays in the caches."""
+"""Memory of a block of users on a CPU: small enough for the caches."""
 
-MOST_STEPS = 60
+MAX_STEPS = 60
 TOLERANCE = 1e-6
-"""Nats of a held-out item that a step must still promise to be taken."""
+"""Nats per held-out item; a step with a smaller predicted gain ends the search."""
 
 
 @dataclass(frozen=True)
 class Likelihood:
-    """The mean log-likelihood of a held-out item at one (a, β)."""
+    """The mean log-likelihood of a held-out item at some (a, β)."""
 
     value: float
     slope: Floats  # (2,)
-    curvature: Floats  # (2, 2) of the negative: a covariance
+    curvature: Floats  # (2, 2) minus the Hessian: a covariance
 
 
 def fit_calibration(
     scorer: Scorer, draws: Draws, log_popularity: Tensor, *, popularity: bool
 ) -> Calibration:
-    """The calibration of a scorer that makes the draws likeliest; β is 0 unless it is asked for."""
+    """The calibration of maximum likelihood; β = 0 without ``popularity``."""
 
     def at(point: Floats) -> Likelihood:
         return likelihood(scorer, draws, log_popularity, *_both(point))
@@ -57,9 +56,7 @@ def fit_calibration(
     point, best = maximum(at, 2 if popularity else 1)
     sharpness, exponent = _both(point)
     if sharpness <= 0:
-        raise InputError(
-            "no temperature fits: the scores do not favour the held-out items over others"
-        )
+        raise InputError("no temperature fits: the scores do not rank held-out items above others")
     return Calibration(
         temperature=1 / sharpness,
         popularity_exponent=exponent,
@@ -69,7 +66,7 @@ def fit_calibration(
 
 
 def _both(point: Floats) -> tuple[float, float]:
-    """(a, β) of a point in one dimension or two."""
+    """(a, β) of a point with one or two coordinates."""
     return float(point[0]), float(point[1]) if len(point) > 1 else 0.0
 
 
@@ -110,14 +107,14 @@ def likelihood(
 
 
 def maximum(concave: Callable[[Floats], Likelihood], size: int) -> tuple[Floats, float]:
-    """(where a concave function is highest, its value there), by Newton steps from zero.
+    """(the maximiser of a concave function, its value), by Newton steps from zero.
 
-    A step that overshoots is halved. Directions in which the function is flat, as where scores
-    and log-popularity are the same thing, are left alone.
+    A step that overshoots is halved. Directions in which the function is flat are ignored: scores
+    may be a multiple of the log-popularity.
     """
     point = np.zeros(size)
     here = concave(point)
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         slope, curvature = here.slope[:size], here.curvature[:size, :size]
         units = np.sqrt(np.diag(curvature))
         units[units == 0] = 1.0
@@ -130,4 +127,4 @@ def maximum(concave: Callable[[Floats], Likelihood], size: int) -> tuple[Floats,
             step = step / 2
             there = concave(point + step)
         point, here = point + step, there
-    raise TrainingError(f"no maximum of the held-out likelihood was found in {MOST_STEPS} steps")
+    raise TrainingError(f"the held-out likelihood did not converge in {MAX_STEPS} steps")

@@ -1,4 +1,4 @@
-"""Held-out interactions in a model's own terms, and what they cannot tell about it."""
+"""Held-out interactions in the indices of a model, and the evaluation by them."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ NONE_KNOWN = "none of the held-out users is known to the model"
 
 @dataclass(frozen=True)
 class Draws:
-    """Held-out items that p(i|u) speaks of, each a draw from it: known, and new to their user."""
+    """Held-out items that are known and unseen: each is a draw from p(i|u)."""
 
-    users: Tensor  # (users,) who has any
+    users: Tensor  # (users,) with such items
     items: Rows  # of every user of the model
     seen: Rows  # of every user of the model
 
 
 class HeldOut:
-    """Test items beside what a model has ``seen``, ready to measure any scorer of its users.
+    """Test interactions in the indices of a model, to evaluate any scorer of its users.
 
-    A test user the model does not know cannot be ranked for and is left out. A test item it does
-    not know, or has seen with that user, is an item it misses: it stays in the denominators.
+    A test user that the model does not know is left out. A test item that it does not know, or that
+    the user has in training, counts as missed: it stays in the denominators.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class HeldOut:
         device: torch.device,
         item_counts: NDArray[np.int64] | None = None,
     ) -> None:
-        """``item_counts`` says how popular items are where those who have ``seen`` do not."""
+        """``item_counts`` is the popularity of the items, if ``seen`` are not the training data."""
         users = seen.user_ids.indices(test.user_ids.ids)[test.users]
         items = seen.item_ids.indices(test.item_ids.ids)[test.items]
         if (users < 0).all():
@@ -75,12 +75,12 @@ class HeldOut:
         budget_bytes: int | None = None,
         world: World = ONE_PROCESS,
     ) -> Evaluation:
-        """Rank everything unseen for every held-out user and compare.
+        """Rank all unseen items for every held-out user and compute the metrics.
 
-        Several processes share the users, and the result is that of one to the last bit: users are
-        split where one process ends a block of scores and begins the next, so every block is
-        computed as it always is, and sums of whole numbers are the same in any order. A process
-        for which no block is left ranks for nobody.
+        Several processes share the users, and the result is that of one process to the last bit:
+        users are split at the end of a block of scores, so every block is computed as in one
+        process, and sums of integers do not depend on the order. A process without a block ranks
+        for no user.
         """
         budget = default_budget(scorer.device) if budget_bytes is None else budget_bytes
         rows = rows_per_block(scorer.n_items, budget)
@@ -91,7 +91,7 @@ class HeldOut:
     def tally(
         self, scorer: Scorer, users: Tensor, k: int, budget_bytes: int | None = None
     ) -> Tally:
-        """The same for some of the held-out users (indices), to be put together with others'."""
+        """The results of some held-out users (indices), which can be joined with others."""
         return tally(
             top_k(scorer, users, k, seen=self._seen, budget_bytes=budget_bytes),
             self._relevant,
@@ -101,35 +101,34 @@ class HeldOut:
         )
 
     def summary(self, evaluation: Evaluation) -> dict[str, Any]:
-        """The means of an evaluation, and what could not be measured by it."""
+        """The means of an evaluation, with the number of unknown users, items and seen pairs."""
         return evaluation.summary() | {
             "unknown_users": self.unknown_users,
             "unknown_items": self.unknown_items,
             "seen_pairs": self.seen_pairs(),
         }
 
-    def draws(self, most_users: int) -> Draws:
-        """Held-out items as draws from p(i|u), of a fixed sample of the users if there are more."""
+    def draws(self, max_users: int) -> Draws:
+        """Held-out items as draws from p(i|u); of more than ``max_users``, a fixed sample."""
         new = ~self._is_seen()
         counts = torch.bincount(self._relevant.row_of_entry[new], minlength=len(self._relevant))
         users = counts.nonzero().squeeze(1)
         if len(users) == 0:
             raise InputError(
-                "no held-out item can be predicted: each is unknown to the model or one that it "
-                "has seen with that user"
+                "no held-out item can be predicted: all are unknown to the model or training pairs"
             )
-        if len(users) > most_users:
-            sample = np.random.default_rng(0).choice(len(users), most_users, replace=False)
+        if len(users) > max_users:
+            sample = np.random.default_rng(0).choice(len(users), max_users, replace=False)
             users = users[torch.from_numpy(np.sort(sample)).to(users.device)]
         indptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
         return Draws(users, Rows(indptr, self._relevant.columns[new]), self._seen)
 
     def seen_pairs(self) -> int:
-        """How many held-out pairs the model was trained on: a split gone wrong, if many."""
+        """Number of held-out pairs that are training pairs; many indicate a wrong split."""
         return int(self._is_seen().sum())
 
     def _is_seen(self) -> Tensor:
-        """Whether each held-out pair is one that the model was trained on."""
+        """Whether each held-out pair is a training pair."""
         n_items = len(self._popularity)
         held = self._relevant.row_of_entry * n_items + self._relevant.columns
         trained = self._seen.row_of_entry * n_items + self._seen.columns

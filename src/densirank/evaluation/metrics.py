@@ -1,6 +1,6 @@
 """Ranking metrics over the whole catalogue, in one pass over the users.
 
-Definitions, since libraries differ. With n_u test items and the list cut at k:
+Libraries differ in their definitions; these are ours. With n_u test items and the list cut at k:
 recall = hits / n_u; precision = hits / k; nDCG has binary gains, discount 1/log2(rank + 1) and the
 ideal of min(k, n_u) hits; MAP sums the precision at each hit and divides by n_u; MRR is
 1 / (rank of the first hit); the hit rate is the share of users with a hit. Each is a mean over
@@ -38,7 +38,7 @@ class Evaluation:
     mean_popularity: float
 
     def summary(self) -> dict[str, Any]:
-        """The means under the names people look for: ``recall@20``, ``ndcg@20``, …, ``users``."""
+        """The means by name: ``recall@20``, ``ndcg@20``, …, ``users``."""
         means = {f"{name}@{self.k}": float(values.mean()) for name, values in self.per_user.items()}
         return means | {
             f"coverage@{self.k}": self.coverage,
@@ -49,12 +49,12 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Tally:
-    """What was found in the lists of some users, in a form that others' can be added to."""
+    """The results of some users, which can be joined with those of others."""
 
     users: Tensor  # (users,)
     per_user: Tensor  # (users, metrics) in the order of METRICS
     listed: Tensor  # (items,) whether an item is in any list
-    popularity: Tensor  # (2,) the sum over all that is listed, and how much that is
+    popularity: Tensor  # (2,) the sum over the listed items, and their number
 
     def over(self, world: World) -> Tally:
         """The tallies of all processes together."""
@@ -87,8 +87,8 @@ def tally(
 ) -> Tally:
     """Compare lists with the test items of their users.
 
-    ``relevant`` has each user's test items (as far as the model knows them) and ``n_relevant``
-    how many there are in all: an item the model cannot know is an item it missed.
+    ``relevant`` has the known test items of each user and ``n_relevant`` the number of all: an
+    unknown test item counts as missed.
     """
     device = popularity.device
     users = [torch.empty(0, dtype=torch.int64, device=device)]
@@ -108,7 +108,7 @@ def tally(
 
 
 def _hits(lists: Lists, relevant: Rows, n_items: int) -> Tensor:
-    """Which listed items are test items of their user, (users, k) of booleans."""
+    """Whether each listed item is a test item of its user, (users, k)."""
     own = relevant.take(lists.users)
     keys = (own.row_of_entry * n_items + own.columns).sort().values
     rows = torch.arange(len(lists.users), device=lists.items.device).unsqueeze(1)
@@ -120,7 +120,7 @@ def _hits(lists: Lists, relevant: Rows, n_items: int) -> Tensor:
 
 
 def _per_user(hits: Tensor, n_relevant: Tensor, k: int) -> Tensor:
-    """Every metric of every user, from the hits of their lists; (users, metrics)."""
+    """Every metric of every user from the hits of the lists, (users, metrics)."""
     gains = hits.double()
     n_relevant = n_relevant.double()
     ranks = torch.arange(1, hits.shape[1] + 1, device=hits.device, dtype=torch.float64)

@@ -1,17 +1,17 @@
-"""What another policy would have earned, told from slates that were drawn with known propensities.
+"""Off-policy estimates of the reward of another policy from slates with known propensities.
 
 A logged slate i_1 … i_k was drawn with log-propensities log q(i_r | i_1 … i_{r-1}), as
-``Ranker.sample`` gives them. A target policy would have drawn it with log π(i_r | i_1 … i_{r-1}),
-as ``Ranker.log_propensity`` gives them. The reward at rank r is weighted by how much likelier the
-target makes the slate down to that rank,
+``Ranker.sample`` returns them. A target policy would have drawn it with log π(i_r | i_1 … i_{r-1}),
+as ``Ranker.log_propensity`` returns them. The reward at rank r is weighted by the likelihood ratio
+of the slate down to that rank,
 
     w_r = Π_{s ≤ r} π(i_s | …) / q(i_s | …),      V̂_r = mean of w_r · reward_r,
 
 importance sampling decision by decision (Precup et al. 2000). V̂_r is unbiased for the target's
-expected reward at rank r if q can draw whatever π can, and if a reward depends on the user, the
-item and what stands above it, not on what stands below. For first draws w is π(i|u) / q(i|u), plain
-inverse propensity scoring. Self-normalised, the mean is divided by the mean weight, whose
-expectation is one: some bias, which vanishes as slates are added, for less variance.
+expected reward at rank r if q can draw everything that π can, and if a reward depends on the user,
+the item and the items above it, not on those below. For first draws w is π(i|u) / q(i|u), inverse
+propensity scoring. Self-normalised, the mean is divided by the mean weight, whose expectation is
+one: less variance for some bias, which vanishes with more slates.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class OffPolicyEstimate:
 
     values: Floats  # (ranks,)
     standard_errors: Floats  # (ranks,)
-    effective_slates: Floats  # (ranks,) (Σw)² / Σw²: equally weighted slates that would say as much
+    effective_slates: Floats  # (ranks,) (Σw)² / Σw²: the effective number of slates
     total: float
     total_standard_error: float
 
@@ -49,8 +49,8 @@ def inverse_propensity(
     """The expected reward of a target policy from the rows of logged slates.
 
     The columns are parallel: a slate is a row of rank 1 and the rows of rank 2, 3, … after it, and
-    slates are independent draws. A log-target of -inf says that the target never draws the item; a
-    slate that ended early earns nothing at the ranks it has not.
+    slates are independent draws. The log-target of an item that the target never draws is -inf. A
+    short slate has reward 0 at its missing ranks.
 
     >>> logged = np.log([0.5, 0.5, 0.5, 0.5])   # two items, drawn evenly
     >>> target = np.log([0.9, 0.9, 0.1, 0.1])   # a policy that prefers the first
@@ -66,18 +66,18 @@ def inverse_propensity(
     slate = np.cumsum(rank == 1) - 1
     shape = (int(slate[-1]) + 1, int(rank.max()))
     if shape[0] < 2:
-        raise InputError("an estimate with a standard error takes at least two slates")
+        raise InputError("a standard error needs at least two slates")
     log_ratio, earned = np.zeros(shape), np.zeros(shape)  # (slates, ranks)
     log_ratio[slate, rank - 1] = target - propensity
     earned[slate, rank - 1] = reward
     weights = np.exp(np.cumsum(log_ratio, axis=1))
     mass = weights.sum(axis=0)
     if self_normalised and (mass == 0).any():
-        raise InputError("the target policy draws none of the logged slates: there is no estimate")
+        raise InputError("no estimate: the target policy draws none of the logged slates")
     scale = mass / len(weights) if self_normalised else np.ones(shape[1])
     weighted = weights * earned / scale
     values = weighted.mean(axis=0)
-    # Of a ratio of means, to first order: the spread of w (reward − V̂) / mean w.
+    # To first order, the error of a ratio of means is that of w (reward − V̂) / mean w.
     residuals = weighted - values * (weights / scale if self_normalised else 1)
     squares = (weights**2).sum(axis=0)
     return OffPolicyEstimate(
@@ -90,7 +90,7 @@ def inverse_propensity(
 
 
 def _standard_error(residuals: Floats) -> Floats:
-    """That of a mean, from what is left of each slate when the mean is taken off."""
+    """The standard error of a mean, from the residuals of the slates."""
     n = len(residuals)
     error: Floats = np.sqrt((residuals**2).sum(axis=0) / (n - 1) / n)
     return error
@@ -111,4 +111,4 @@ def _check(
     if not np.isfinite(propensity).all() or (propensity > 1e-6).any():
         raise InputError("log-propensities must be finite and at most 0")
     if np.isnan(target).any() or (target > 1e-6).any():
-        raise InputError("log-targets must be at most 0 (-inf for what the target never draws)")
+        raise InputError("log-targets must be at most 0 (-inf for items the target never draws)")

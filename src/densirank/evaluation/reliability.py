@@ -1,11 +1,10 @@
-"""Whether probabilities are what they say: of items given one in a thousand, one should come.
+"""Reliability of probabilities: predicted probabilities against observed frequencies.
 
-Each held-out item is one draw from its user's density over what the user has not had; each item of
-that density is a chance of its own to be the one drawn. Chances of similar probability are put
-together. In a bin, the probabilities add up to the number of held-out items that should fall into
-it, to be compared with the number that did. Probabilities of a large catalogue span many powers of
-ten, and most chances are tiny, so bins are cut on a logarithmic scale where they hold about the
-same expected number: each then says something.
+Each held-out item is one draw from the density of its user over the unseen items; each item of that
+density is one chance. Chances of similar probability are put into a bin. The probabilities of a bin
+add up to the expected number of held-out items in it, which is compared with the observed number.
+Probabilities in a large catalogue span many powers of ten, and most are tiny, so the bins are cut
+on a logarithmic scale such that all have about the same expected number.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-MOST_USERS = 2_000
-"""Held-out users whose items are counted; of more, a fixed random sample."""
+MAX_USERS = 2_000
+"""Held-out users that are used; of more, a fixed random sample."""
 
 DECADES = 20
-"""Probabilities below 10^-20 are counted with those of 10^-20: together they expect nothing."""
+"""Probabilities below 10^-20 are counted as 10^-20: their expected number is negligible."""
 
-CELLS_A_DECADE = 50
-"""Places to a power of ten where bins may be cut."""
+CELLS_PER_DECADE = 50
+"""Places per power of ten at which bins can be cut."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,35 +45,35 @@ class Reliability:
     low: Floats  # (bins,) bounds of p(i|u)
     high: Floats  # (bins,)
     chances: Floats  # (bins,) pairs of a held-out draw and an item with such a probability
-    expected: Floats  # (bins,) held-out items that should fall here: Σ p over the chances
-    observed: Floats  # (bins,) held-out items that did
+    expected: Floats  # (bins,) expected held-out items: Σ p over the chances
+    observed: Floats  # (bins,) held-out items in the bin
 
     @property
     def predicted(self) -> Floats:
-        """The mean probability of a chance."""
+        """The mean predicted probability of a chance."""
         return self.expected / self.chances
 
     @property
     def frequency(self) -> Floats:
-        """The share of the chances that came true."""
+        """The share of the chances that were drawn."""
         return self.observed / self.chances
 
     @property
     def standard_error(self) -> Floats:
-        """That of the frequency: the draws are independent, each falls into one bin."""
+        """The standard error of the frequency: the draws are independent, each in one bin."""
         share = self.observed / self.observed.sum()
         error: Floats = np.sqrt(self.observed * (1 - share)) / self.chances
         return error
 
 
 def reliability(density: Scorer, draws: Draws, bins: int) -> Reliability:
-    """Compare a density with the draws; ``density`` is a scorer whose softmax it is."""
-    n_cells = DECADES * CELLS_A_DECADE
-    chances, expected, observed = np.zeros((3, n_cells + 1))  # the first cell is for what is barred
+    """Compare a density, the softmax of a scorer, with held-out draws."""
+    n_cells = DECADES * CELLS_PER_DECADE
+    chances, expected, observed = np.zeros((3, n_cells + 1))  # the first cell is for barred items
     for users, log_p, *_ in density_blocks(density, draws.users, seen=draws.seen):
         own = draws.items.take(users)
         barred = torch.isneginf(log_p)
-        cells = (log_p * (CELLS_A_DECADE / np.log(10))).floor_().clamp_(-n_cells, -1)
+        cells = (log_p * (CELLS_PER_DECADE / np.log(10))).floor_().clamp_(-n_cells, -1)
         cells.add_(n_cells + 1).masked_fill_(barred, 0)
         drawn = cells[own.row_of_entry, own.columns].long()
         observed += torch.bincount(drawn, minlength=n_cells + 1).cpu().numpy()
@@ -87,13 +86,13 @@ def reliability(density: Scorer, draws: Draws, bins: int) -> Reliability:
 
 
 def _in_bins(chances: Floats, expected: Floats, observed: Floats, bins: int) -> Reliability:
-    """Neighbouring cells put together until they expect about one in ``bins`` of the draws."""
+    """Join neighbouring cells into bins with about the same expected number of draws."""
     before = np.cumsum(expected) - expected / 2
     bin_of_cell = np.minimum((before / expected.sum() * bins).astype(int), bins - 1)
     used = np.flatnonzero(chances)
     _, starts = np.unique(bin_of_cell[used], return_index=True)
     ends = np.append(starts[1:], len(used)) - 1
-    edges = 10.0 ** (np.arange(len(chances) + 1) / CELLS_A_DECADE - DECADES)
+    edges = 10.0 ** (np.arange(len(chances) + 1) / CELLS_PER_DECADE - DECADES)
     return Reliability(
         edges[used[starts]],
         edges[used[ends] + 1],
@@ -105,10 +104,10 @@ STYLES = ((GREY, "x"), (BLUE, "o"), (VERMILION, "s"))
 
 
 def draw(tables: Mapping[str, pl.DataFrame], path: Path) -> None:
-    """Write a PNG file with a line for each table of ``Ranker.reliability``, under its name.
+    """Write a PNG file with one line per table of ``Ranker.reliability``.
 
-    Both axes are logarithmic. Bars are two standard errors; a bin into which nothing fell has no
-    place on such an axis, and its line drops out of the picture there.
+    Both axes are logarithmic. Error bars are two standard errors. An empty bin has no place on a
+    logarithmic axis, so its line leaves the panel there.
     """
     from matplotlib.figure import Figure
 

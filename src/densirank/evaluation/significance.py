@@ -1,11 +1,11 @@
-"""Is one system better than another, or is it chance? Every pair of several, user by user.
+"""Significance tests for the differences between systems, pair by pair and user by user.
 
 The paired test is the randomised Tukey HSD (Carterette 2012, "Multiple testing in statistical
 analysis of systems-based information retrieval experiments"; Sakai 2018, "Laboratory experiments
-in information retrieval"): were all systems alike, each user's values could be dealt out to the
-systems in any order, so every trial deals them anew and notes the largest gap between two systems.
-The classical Tukey HSD beside it takes the values of two systems for those of different users,
-which throws away what the pairing tells.
+in information retrieval"): if all systems were equal, the values of each user could be permuted
+among the systems, so every trial permutes them and records the largest difference between two
+systems. The classical Tukey HSD treats the values of two systems as those of different users, which
+ignores the pairing.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from densirank.errors import InputError
 from densirank.evaluation.metrics import Floats
 
 BLOCK_BYTES = 2**23
-"""Memory for the permutations of the users that are dealt with at a time."""
+"""Memory for the permutations of a block of users."""
 
 TIE = 1e-12
-"""Gaps that differ by less than this share of the largest value are the same but for rounding."""
+"""Differences below this share of the largest value are rounding."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two systems on the same users; a positive difference or effect speaks for the first."""
+    """Two systems on the same users; positive values favour the first."""
 
     first: str
     second: str
@@ -55,11 +55,11 @@ class Comparison:
 def compare(
     per_user: Mapping[str, Floats], trials: int = 5000, seed: int = 0, confidence: float = 0.95
 ) -> list[Comparison]:
-    """Compare every pair of systems by the values of one metric, user for user in the same order.
+    """Compare every pair of systems by the values of a metric for the same users.
 
     >>> better, worse = np.array([0.3, 0.5, 0.4, 0.9]), np.array([0.2, 0.3, 0.1, 0.7])
     >>> [pair] = compare({"better": better, "worse": worse})
-    >>> round(pair.difference, 3), round(pair.p_paired, 1)  # 2 of the 16 ways to deal
+    >>> round(pair.difference, 3), round(pair.p_paired, 1)  # 2 of the 16 permutations
     (0.2, 0.1)
     """
     if trials < 1:
@@ -67,7 +67,7 @@ def compare(
     if seed < 0:
         raise InputError(f"seed must be 0 or more, not {seed}")
     if not 0 < confidence < 1:
-        raise InputError(f"confidence must lie between 0 and 1, not {confidence}")
+        raise InputError(f"confidence must be between 0 and 1, not {confidence}")
     scores = _matrix(per_user)
     p_paired = randomised_tukey_hsd(scores, trials, seed)
     p_unpaired = classical_tukey_hsd(scores)
@@ -89,11 +89,11 @@ def compare(
 
 
 def randomised_tukey_hsd(scores: Floats, trials: int, seed: int) -> Floats:
-    """p of every pair of columns: the share of trials whose range is at least the pair's gap.
+    """p of every pair of columns: the share of trials with at least the range of the pair.
 
-    It is the plain share, so 0 says that no trial reached the gap, and it allows for the number
-    of pairs. What a user gives to all systems alike is taken away and the rest dealt out from
-    sorted rows: neither the level of a user nor the order of the systems changes the outcome.
+    A share of 0 means that no trial reached the difference; the number of pairs is accounted for.
+    The mean of a user is subtracted and the rest is permuted from sorted rows: neither the level of
+    a user nor the order of the systems changes the result.
     """
     centred = scores - np.sort(scores, axis=1).mean(axis=1, keepdims=True)
     ranges = np.sort(_null_ranges(np.sort(centred, axis=1), trials, seed))
@@ -104,13 +104,13 @@ def randomised_tukey_hsd(scores: Floats, trials: int, seed: int) -> Floats:
 
 
 def classical_tukey_hsd(scores: Floats) -> Floats:
-    """p of every pair of columns by the studentised range, as if each had users of its own."""
-    from scipy.stats import studentized_range  # a second to import, which no other command needs
+    """p of every pair of columns by the studentised range, ignoring the pairing of users."""
+    from scipy.stats import studentized_range  # takes a second to import
 
     n_users, n_systems = scores.shape
     gaps = _gaps(scores)
     error = math.sqrt(scores.var(axis=0, ddof=1).mean() / n_users)
-    if error == 0:  # within a system nothing varies, so any gap is beyond chance
+    if error == 0:  # no variance: every difference is significant
         return np.where(gaps == 0, 1.0, 0.0)
     p: Floats = studentized_range.sf(gaps / error, n_systems, n_systems * (n_users - 1))
     return p
@@ -119,9 +119,8 @@ def classical_tukey_hsd(scores: Floats) -> Floats:
 def paired_effect(differences: Floats, confidence: float = 0.95) -> Effect:
     """Hedges' g of paired differences d: J·mean(d)/sd(d).
 
-    The interval is g ± z·√(1/n + g²/2df), the usual large-sample one for differences that are
-    nearly normal or a g near 0. Differences that are all the same have no spread to be measured
-    by: their g is infinite, or 0 if they are 0.
+    The interval is g ± z·√(1/n + g²/2df), the large-sample interval for differences that are nearly
+    normal or a g near 0. The g of constant differences is infinite, or 0 if they are 0.
     """
     n_users = len(differences)
     g = _hedges_g(float(differences.mean()), float(differences.std(ddof=1)), n_users - 1)
@@ -133,45 +132,47 @@ def paired_effect(differences: Floats, confidence: float = 0.95) -> Effect:
 
 
 def unpaired_g(a: Floats, b: Floats) -> float:
-    """Hedges' g by the pooled standard deviation of two systems, the pairing forgotten.
+    """Hedges' g by the pooled standard deviation of two systems, ignoring the pairing.
 
-    It is smaller than the paired one where the systems agree on who is easy to serve.
+    It is smaller than the paired g if the values of the systems are correlated.
     """
     pooled = math.sqrt((a.var(ddof=1) + b.var(ddof=1)) / 2)
     return _hedges_g(float((a - b).mean()), pooled, 2 * len(a) - 2)
 
 
 def _matrix(per_user: Mapping[str, Floats]) -> Floats:
-    """The values as users × systems, if they can be compared."""
+    """The values as users × systems, validated."""
     if len(per_user) < 2:
-        raise InputError(f"a comparison takes at least two systems, not {len(per_user)}")
+        raise InputError(f"a comparison needs at least two systems, not {len(per_user)}")
     columns = {name: np.asarray(values, dtype=np.float64) for name, values in per_user.items()}
     first, n_users = next((name, np.size(values)) for name, values in columns.items())
     for name, values in columns.items():
         if values.ndim != 1:
-            raise InputError(f"{name!r} must have one value a user, not the shape {values.shape}")
+            raise InputError(f"{name!r} must have one value per user, not the shape {values.shape}")
         if len(values) != n_users:
             raise InputError(
                 f"{name!r} has {len(values)} users and {first!r} has {n_users}: "
-                "a comparison takes the same users"
+                "a comparison needs the same users"
             )
         if not np.isfinite(values).all():
             user = int(np.flatnonzero(~np.isfinite(values))[0])
-            raise InputError(f"{name!r} has no finite value at place {user}: {values[user]}")
+            raise InputError(
+                f"{name!r} must be finite, but the value at position {user} is {values[user]}"
+            )
     if n_users < 2:
-        raise InputError(f"a comparison takes at least two users, not {n_users}")
+        raise InputError(f"a comparison needs at least two users, not {n_users}")
     return np.column_stack(list(columns.values()))
 
 
 def _null_ranges(rows: Floats, trials: int, seed: int) -> Floats:
-    """The range of the column means when each row is permuted by itself, ``trials`` times.
+    """The range of the column means with independently permuted rows, ``trials`` times.
 
     The trials form a grid. Trial (s, t) permutes the row of user u by A[u,s] after B[u,t], where
-    all A and B are uniform and independent, so in each trial the rows are permuted uniformly and
-    independently: it is a draw from the null distribution itself. Any three trials are
-    independent too (the first dependence is that of four at the corners of a rectangle), so the
-    share of trials has the mean p and the variance p(1 − p)/trials of independent draws. But only
-    2·√trials permutations a row are drawn, and the sums of all trials are one matrix product:
+    all A and B are uniform and independent, so the rows of each trial are permuted uniformly and
+    independently: each trial is a draw from the null distribution. Any three trials are independent
+    too (four at the corners of a rectangle are not), so the share of trials has the mean p and the
+    variance p(1 − p)/trials of independent draws. Yet only 2·√trials permutations per row are
+    drawn, and the sums of all trials are one matrix product:
     rows permuted by A, (s, users × systems), times B as zeros and ones, (users × systems,
     t × systems).
     """

@@ -1,1 +1,1 @@
-"""A model in forms that other systems read: vectors for a database, a graph for a runtime."""
+"""Models for other systems: vectors for a database, an ONNX graph for a runtime."""

@@ -3,9 +3,9 @@
     scores = user_vectors[users] · item_vectorsᵀ  (+ the highest of the users' sparse parts)
     scores[excluded] = −∞ ; items, scores = TopK(scores, k)
 
-``excluded`` are item indices to leave out for each user, such as the items had, padded with -1: a
-column of −∞ is put after the scores, and -1 falls on it. So items that do not exist, where fewer
-than k are left, come out with a score of −∞.
+``excluded`` are item indices to leave out for each user, such as the user's own items, padded with
+-1: a column of −∞ is appended to the scores, and -1 refers to it. If fewer than k items are left,
+the rest of the list has a score of −∞.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from densirank._version import __version__
+from densirank.data.interactions import Interactions
 from densirank.errors import InputError
+from densirank.files import written_atomically
 from densirank.linalg.csr import SparsePart
 from densirank.scores import VectorScorer
+from densirank.storage import write_ids
 
 OPSET = 18
-"""The first with ScatterElements that adds."""
+"""The first version in which ScatterElements can add."""
 
 IR_VERSION = 9
 
@@ -30,11 +33,14 @@ GRAPH = "scorer.onnx"
 WEIGHTS = "scorer.onnx.data"
 
 
-def export_onnx(scorer: VectorScorer, folder: Path) -> list[str]:
-    """``scorer.onnx`` and the vectors it reads, ``scorer.onnx.data``, which must stay beside it."""
+def export_onnx(data: Interactions, scorer: VectorScorer, folder: Path) -> list[str]:
+    """Write ``scorer.onnx``, the ids at its indices, and ``scorer.onnx.data``, which it reads.
+
+    The two ``scorer`` files must stay in the same folder.
+    """
     onnx = _onnx()
     model = graph_of(scorer)
-    # The weights get a file of their own: one message of the format cannot pass 2 GiB.
+    # The weights have their own file: a protobuf message is limited to 2 GiB.
     (folder / WEIGHTS).unlink(missing_ok=True)
     onnx.save_model(
         model,
@@ -43,17 +49,21 @@ def export_onnx(scorer: VectorScorer, folder: Path) -> list[str]:
         location=WEIGHTS,
         size_threshold=1024,
     )
-    return [GRAPH, WEIGHTS] if (folder / WEIGHTS).exists() else [GRAPH]
+    ids = {"users.parquet": data.user_ids, "items.parquet": data.item_ids}
+    for name, vocabulary in ids.items():
+        with written_atomically(folder / name) as temporary:
+            write_ids(temporary, vocabulary)
+    return [name for name in (GRAPH, WEIGHTS, *ids) if (folder / name).exists()]
 
 
 def graph_of(scorer: VectorScorer) -> Any:
-    """The model in ONNX' own form: inputs users (batch,), k (1,), excluded (batch, n), int64."""
+    """The ONNX model: inputs users (batch,), k (1,), excluded (batch, n), all int64."""
     helper, numpy_helper = _onnx().helper, _onnx().numpy_helper
     kinds = _onnx().TensorProto
     weights = {
         "user_vectors": scorer.user_vectors.cpu().numpy(),
         "item_vectors_transposed": np.ascontiguousarray(scorer.item_vectors.cpu().numpy().T),
-        "one_column": np.array([0, 0, 0, 1], dtype=np.int64),  # before and after, for Pad
+        "one_column": np.array([0, 0, 0, 1], dtype=np.int64),  # columns before and after, for Pad
         "minus_infinity": np.array(-np.inf, dtype=np.float32),
     }
     nodes = [
@@ -108,7 +118,7 @@ def graph_of(scorer: VectorScorer) -> Any:
 
 
 def _padded(part: SparsePart) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """The sparse part as two tables with a row a user; a short row adds 0 to item 0."""
+    """The sparse part as two tables with a row per user; short rows end with 0 for item 0."""
     rows = part.rows
     shape = (len(rows), int(rows.counts.max()))
     columns, values = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.float32)
@@ -120,7 +130,7 @@ def _padded(part: SparsePart) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
 
 
 def _onnx() -> Any:
-    """The package, or how to get it."""
+    """The onnx package; an error if it is not installed."""
     try:
         import onnx
     except ModuleNotFoundError as error:

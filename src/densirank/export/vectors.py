@@ -1,8 +1,8 @@
 """Vectors with their ids as Parquet or NumPy files, for a vector database.
 
-A score is ``user_vector · item_vector`` and, where a method has one, the sparse part's value of
-that user and item: each user's highest are written too, in a file of their own. What a person has
-had is not written.
+A score is ``user_vector · item_vector`` plus, where a method has a sparse part, its value for the
+user and the item; the highest values of each user are written to a file of their own. Histories are
+not written.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from densirank.linalg.csr import SparsePart
 from densirank.scores import VectorScorer
 
 ROWS = 1 << 17
-"""Vectors that are turned into a table at a time."""
+"""Vectors converted to a table at a time."""
 
 
 def export_parquet(data: Interactions, scorer: VectorScorer, folder: Path) -> list[str]:
-    """``users.parquet`` and ``items.parquet`` (id, vector), and ``sparse.parquet`` where needed."""
+    """Write ``users.parquet`` and ``items.parquet`` (id, vector), and a ``sparse.parquet``."""
     _write_table(folder / "users.parquet", data.user_ids, scorer.user_vectors)
     _write_table(folder / "items.parquet", data.item_ids, scorer.item_vectors)
-    part = scorer.kept_part()
-    if part is None:
-        return ["users.parquet", "items.parquet"]
-    _write_sparse(folder / "sparse.parquet", data, part)
-    return ["users.parquet", "items.parquet", "sparse.parquet"]
+    written = ["users.parquet", "items.parquet"]
+    if (part := scorer.kept_part()) is not None:
+        _write_sparse(folder / "sparse.parquet", data, part)
+        written.append("sparse.parquet")
+    return written
 
 
 def export_numpy(data: Interactions, scorer: VectorScorer, folder: Path) -> list[str]:
-    """``user_vectors.npy``, ``item_vectors.npy`` and their ids, row by row.
+    """Write ``user_vectors.npy``, ``item_vectors.npy`` and the ids of their rows.
 
-    Ids are ``.npy`` where they are integers and a list in ``.json`` where they are text; a sparse
-    part is ``sparse_indptr.npy``, ``sparse_items.npy`` and ``sparse_values.npy``, by user.
+    Integer ids are ``.npy`` files, text ids a list in a ``.json`` file. A sparse part is
+    ``sparse_indptr.npy``, ``sparse_items.npy`` and ``sparse_values.npy``, by user.
     """
     arrays = {
         "user_vectors": scorer.user_vectors.cpu().numpy(),
@@ -70,7 +70,7 @@ def _write_array(path: Path, array: Any) -> str:
 
 
 def _write_table(path: Path, ids: Vocabulary, vectors: Any) -> None:
-    """Ids and vectors as two columns."""
+    """Write ids and vectors as two columns."""
     import polars as pl
     import torch
 
@@ -89,7 +89,7 @@ def _write_table(path: Path, ids: Vocabulary, vectors: Any) -> None:
 
 
 def _write_sparse(path: Path, data: Interactions, part: SparsePart) -> None:
-    """The entries of a sparse part as ``user_id, item_id, value``."""
+    """Write the entries of a sparse part as ``user_id, item_id, value``."""
     import polars as pl
 
     frame = pl.DataFrame(

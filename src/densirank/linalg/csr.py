@@ -90,8 +90,9 @@ class RowsOnDemand:
     def take(self, users: Tensor) -> Rows:
         """The items of these users, in this order."""
         wanted = users.cpu().numpy()
-        parts = [self.data.items_of(user) for user in wanted.tolist()]
-        indptr = np.concatenate(([0], np.cumsum(self.data.user_counts[wanted])))
+        starts, ends = self.data.indptr[wanted], self.data.indptr[wanted + 1]
+        parts = [self.data.items[start:end] for start, end in zip(starts, ends, strict=True)]
+        indptr = np.concatenate(([0], np.cumsum(ends - starts)))
         items = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
         return Rows(
             torch.from_numpy(indptr).to(self.device),

@@ -1,1 +1,1 @@
-"""From vectors to lists: the one path by which anything is ranked."""
+"""From vectors to lists: the one path that every ranking takes."""

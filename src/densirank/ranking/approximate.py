@@ -1,10 +1,9 @@
-"""The best k unseen of some users by an index, with the scores and the filters of the exact path.
+"""The best k unseen items of some users by an index, with exact scores and filters.
 
-The index names candidates by the dot product alone; the sparse part of a score, where a method has
-one, names its own. Both are scored again exactly and filtered. Where filters leave fewer than k,
-the search is widened, and where that would come near to reading everything, the exact path reads
-everything. So a list is short only if there are no more items, and it is approximate in nothing
-but which items were looked at.
+The index finds candidates by the dot product alone; the sparse part of a score, where a method has
+one, adds its own. All candidates are scored again exactly and filtered. If the filters leave fewer
+than k, the search is widened, and if that would read almost everything, the exact path is taken. So
+a list is short only if no items are left; only the choice of candidates is approximate.
 """
 
 from __future__ import annotations
@@ -24,27 +23,27 @@ from densirank.scores import USERS_AT_ONCE, VectorScorer
 
 
 class Index(Protocol):
-    """Finds, for vectors of users, items whose inner products with them are among the largest."""
+    """Finds items with large inner products with user vectors."""
 
     kind: ClassVar[str]
     suffix: ClassVar[str]
     efforts: ClassVar[tuple[int, ...]]
-    """What ``effort`` may be set to, in ascending order: more finds more and takes longer."""
+    """The values of ``effort``, ascending: a higher one finds more and takes longer."""
 
     effort: int
 
     @classmethod
     def build(cls, item_vectors: Tensor, seed: int = 0) -> Self:
-        """The index of some item vectors, (items, dim) on a CPU."""
+        """Build the index of item vectors, (items, dim) on a CPU."""
         ...
 
     @classmethod
     def load(cls, path: Path, item_vectors: Tensor) -> Self:
-        """The index of these item vectors as :meth:`save` left it."""
+        """Read the index of these item vectors that :meth:`save` wrote."""
         ...
 
     def save(self, path: Path) -> None:
-        """Write what :meth:`load` reads; never a pickle."""
+        """Write the file that :meth:`load` reads; never a pickle."""
         ...
 
     @property
@@ -52,28 +51,28 @@ class Index(Protocol):
 
     @property
     def n_bytes(self) -> int:
-        """Memory it takes beside the model's own vectors."""
+        """Memory of the index, without the vectors of the model."""
         ...
 
     def nearest(self, queries: Tensor, n: int) -> Tensor:
-        """(queries, n) items of large inner products, in no order; -1 where it found no more."""
+        """(queries, n) items with large inner products, unordered and padded with -1."""
         ...
 
 
-FEW = 10_000
-"""Rankable items that are simply all scored."""
+MAX_SCORED = 10_000
+"""Up to this many rankable items are all scored exactly."""
 
 MARGIN = 128
-"""Seen items of a user that are fetched beside the k; those who have more may need a second try."""
+"""Items fetched in addition to k, for seen ones; a user with more may need a second search."""
 
 WIDER = 4
-"""How many times as many items the next try fetches."""
+"""Factor by which the next search fetches more items."""
 
 EXACT_FROM = 8
-"""A search that would fetch more than one item in so many is left to the exact path."""
+"""A search that would fetch more than one item in this many takes the exact path."""
 
 BLOCK_BYTES = 64 << 20
-"""Memory for the vectors of the candidates of some users."""
+"""Memory for the vectors of the candidates of a block of users."""
 
 
 def search_top_k(
@@ -86,18 +85,24 @@ def search_top_k(
     allowed: Tensor | None = None,
     excluded: Tensor | None = None,
 ) -> Iterator[Lists]:
-    """What :func:`~densirank.ranking.topk.top_k` gives, by the index: no normaliser comes with it.
+    """Like :func:`~densirank.ranking.topk.top_k`, by the index and without a normaliser.
 
-    The normaliser is a sum over the whole catalogue, which is what an index avoids reading.
+    The normaliser is a sum over the whole catalogue, which an index avoids to read.
     """
-    everything = allowed is None and excluded is None
-    barred = None if everything else barred_items(scorer, allowed, excluded)
+    barred = None
+    if allowed is not None or excluded is not None:
+        barred = barred_items(scorer, allowed, excluded)
     filters = Filters(seen, barred)
     k = min(k, scorer.n_items)
-    if barred is not None and int((~barred).sum()) <= FEW:
-        yield from _all_of_few(scorer, users, k, filters, (~barred).nonzero().squeeze(1))
-        return
-    share = 1.0 if barred is None else float((~barred).float().mean())
+    share = 1.0
+    if barred is not None:
+        left = (~barred).nonzero().squeeze(1)
+        if len(left) <= MAX_SCORED:
+            for block in torch.split(users, _users_at_once(scorer, len(left))):
+                candidates = left.expand(len(block), -1)
+                yield Lists(block, *rank_candidates(scorer, block, candidates, k, filters))
+            return
+        share = float((~barred).float().mean())
     fetched = int((k + (0 if seen is None else MARGIN)) / share)
     if fetched * EXACT_FROM > scorer.n_items:
         yield from top_k(scorer, users, k, seen=seen, allowed=allowed, excluded=excluded)
@@ -106,19 +111,10 @@ def search_top_k(
         yield _widening(index, scorer, block, k, fetched, filters)
 
 
-def _all_of_few(
-    scorer: VectorScorer, users: Tensor, k: int, filters: Filters, few: Tensor
-) -> Iterator[Lists]:
-    """The best of a few items, all of which are scored."""
-    for block in torch.split(users, _users_at_once(scorer, len(few))):
-        candidates = few.expand(len(block), -1)
-        yield Lists(block, *rank_candidates(scorer, block, candidates, k, filters), None)
-
-
 def _widening(
     index: Index, scorer: VectorScorer, users: Tensor, k: int, fetched: int, filters: Filters
 ) -> Lists:
-    """The lists of some users, who may need different numbers of tries."""
+    """The lists of some users, who may need different numbers of searches."""
     items = torch.full((len(users), k), -1, device=scorer.device)
     scores = torch.full((len(users), k), -torch.inf, device=scorer.device)
     still = torch.arange(len(users), device=scorer.device)
@@ -129,7 +125,7 @@ def _widening(
         candidates = index.nearest(scorer.user_vectors[asking].cpu(), fetched).to(scorer.device)
         enough = filters.count_rankable(asking, candidates, scorer.n_items) >= k
         if named is not None:
-            candidates = beside(candidates, named.take(still))
+            candidates = with_entries(candidates, named.take(still))
         done = still[enough]
         own = None if part is None else part.take(done)
         items[done], scores[done] = rank_candidates(
@@ -142,24 +138,24 @@ def _widening(
         exact = list(top_k(scorer, users[still], k, seen=filters.seen, excluded=excluded))
         items[still] = torch.cat([lists.items for lists in exact])
         scores[still] = torch.cat([lists.scores for lists in exact])
-    return Lists(users, items, scores, None)
+    return Lists(users, items, scores)
 
 
 def _users_at_once(scorer: VectorScorer, n_candidates: int) -> int:
-    """How many users' candidates fit the budget."""
+    """Users of a block whose candidates fit the budget."""
     most = BLOCK_BYTES // (4 * max(1, scorer.item_vectors.shape[1]) * max(1, n_candidates))
     return max(1, most if scorer.sparse_part is None else min(most, USERS_AT_ONCE))
 
 
 @dataclass(frozen=True)
 class Filters:
-    """What is not to be listed: items ``seen`` by each user, and those ``barred`` for everybody."""
+    """Items that cannot be listed: ``seen`` by a user, or ``barred`` for all users."""
 
     seen: RowSource | None = None
-    barred: Tensor | None = None  # (items,) one flag an item
+    barred: Tensor | None = None  # (items,) of flags
 
     def rankable(self, users: Tensor, items: Tensor, n_items: int) -> Tensor:
-        """Which of the items, (users, n) in ascending order with ``n_items`` for none, remain."""
+        """Which items, (users, n) ascending and padded with ``n_items``, can be listed."""
         rankable = items < n_items
         if self.barred is not None:
             rankable &= ~self.barred[items.clamp(max=n_items - 1)]
@@ -169,7 +165,7 @@ class Filters:
         return rankable
 
     def count_rankable(self, users: Tensor, candidates: Tensor, n_items: int) -> Tensor:
-        """How many of the candidates of each user remain."""
+        """How many candidates of each user can be listed."""
         items = _distinct_ascending(candidates, n_items)
         return self.rankable(users, items, n_items).sum(dim=1)
 
@@ -182,11 +178,10 @@ def rank_candidates(
     filters: Filters,
     part: SparsePart | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """(items, scores) of the best k of the candidates, (users, n) with -1 for none.
+    """(items, scores) of the best k of the candidates, (users, n) padded with -1.
 
-    The users' sparse ``part`` is taken anew unless it is at hand and given.
-    Candidates may repeat themselves. Equal scores are ordered by item, as everywhere; a list that
-    is too short is padded with item -1 and score -inf.
+    ``part`` is the sparse part of these users, if it is already known. Candidates may repeat. Ties
+    are ordered by item; a short list is padded with item -1 and score -inf.
     """
     items = _distinct_ascending(candidates, scorer.n_items)
     some_item = items.clamp(max=scorer.n_items - 1)
@@ -206,8 +201,8 @@ def rank_candidates(
     return pad(listed, missing, value=-1), pad(best, missing, value=-torch.inf)
 
 
-def beside(candidates: Tensor, rows: Rows) -> Tensor:
-    """The candidates with the entries of the same rows next to them; -1 fills what is shorter."""
+def with_entries(candidates: Tensor, rows: Rows) -> Tensor:
+    """The candidates of each row followed by the entries of the same row; padded with -1."""
     n_rows, width = candidates.shape
     longest = int(rows.counts.max()) if n_rows else 0
     both = candidates.new_full((n_rows, width + longest), -1)
@@ -219,7 +214,7 @@ def beside(candidates: Tensor, rows: Rows) -> Tensor:
 
 
 def _distinct_ascending(candidates: Tensor, n_items: int) -> Tensor:
-    """Each row's items in ascending order and once; ``n_items`` stands for none, at the end."""
+    """The distinct items of each row, ascending and padded with ``n_items``."""
     items = candidates.masked_fill(candidates < 0, n_items).sort(dim=1).values
     repeated = items[:, 1:] == items[:, :-1]
     if bool((repeated & (items[:, 1:] < n_items)).any()):
@@ -229,9 +224,9 @@ def _distinct_ascending(candidates: Tensor, n_items: int) -> Tensor:
 
 
 def _places(items: Tensor, rows: Rows, n_items: int) -> tuple[Tensor, Tensor]:
-    """(places among the flattened items, entries of the same rows that stand there)."""
+    """(positions in the flattened items, the entries of the same rows found there)."""
     offsets = torch.arange(len(items), device=items.device).unsqueeze(1) * (n_items + 1)
-    keys = (items + offsets).flatten()  # ascending, for each row is and rows follow each other
+    keys = (items + offsets).flatten()  # ascending across rows
     sought = rows.columns + rows.row_of_entry * (n_items + 1)
     places = torch.searchsorted(keys, sought).clamp(max=len(keys) - 1)
     found = (keys[places] == sought).nonzero().squeeze(1)

@@ -1,7 +1,7 @@
-"""The scores of everything that could be listed, a block of users at a time.
+"""The scores of all rankable items, a block of users at a time.
 
-Whatever is read out of a model goes through here: a block's scores fit a budget in bytes, so memory
-never grows with users × items.
+Everything that is read out of a model goes through :func:`score_blocks`. The scores of a block fit
+a budget in bytes, so memory never grows with users × items.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from densirank.scores import Scorer
 
 CPU_BUDGET_BYTES = 256 << 20
 GPU_BUDGET_BYTES = 4 << 30
-"""Memory for the scores of one block and what is made of them; of a small GPU, an eighth."""
+"""Memory for the scores of one block and what is computed from them; on a small GPU, an eighth."""
 
 COPIES = 4
-"""Tensors of the size of a block that exist at the same time, at most."""
+"""Largest number of tensors of the size of a block that exist at the same time."""
 
 
 class Barring(TypedDict, total=False):
-    """What is not rankable, as :func:`score_blocks` takes it."""
+    """The items that are not rankable, as :func:`score_blocks` takes them."""
 
     seen: RowSource | None
     allowed: Tensor | None
@@ -32,7 +32,7 @@ class Barring(TypedDict, total=False):
 
 
 class BlockOptions(Barring, total=False):
-    """What :func:`score_blocks` takes besides a scorer and users, for those who hand it on."""
+    """The options of :func:`score_blocks`, for functions that pass them on."""
 
     budget_bytes: int | None
 
@@ -48,16 +48,18 @@ def score_blocks(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """(some users, their scores of all items), -inf for an item that is not rankable.
 
-    Rankable is what is ``allowed`` (item indices; None: everything), not ``excluded``, and not
-    among the user's ``seen`` items. A block of scores is the caller's to change until the next one
-    is asked for, which takes its place.
+    An item is rankable if it is ``allowed`` (item indices; None: all), not ``excluded`` and not
+    among the ``seen`` items of the user. The caller may change a block of scores; the next block
+    reuses its memory.
     """
     barred = barred_items(scorer, allowed, excluded)
     any_barred = bool(barred.any())
 
     budget = default_budget(scorer.device) if budget_bytes is None else budget_bytes
     rows = min(rows_per_block(scorer.n_items, budget), len(users))
-    memory = torch.empty(rows, scorer.n_items, device=scorer.device)  # new pages cost CPU time
+    memory = torch.empty(
+        rows, scorer.n_items, device=scorer.device
+    )  # allocated once: new pages cost time
     for block in torch.split(users, max(1, rows)):
         scores = scorer.scores(block, out=memory[: len(block)])
         if any_barred:
@@ -69,7 +71,7 @@ def score_blocks(
 
 
 def barred_items(scorer: Scorer, allowed: Tensor | None, excluded: Tensor | None) -> Tensor:
-    """(items,) true where an item is not allowed or is excluded."""
+    """(items,) true for an item that is excluded or not allowed."""
     barred = torch.zeros(scorer.n_items, dtype=torch.bool, device=scorer.device)
     if allowed is not None:
         barred[:] = True
@@ -80,12 +82,12 @@ def barred_items(scorer: Scorer, allowed: Tensor | None, excluded: Tensor | None
 
 
 def default_budget(device: torch.device) -> int:
-    """Bytes a block may take where nothing else is said: a GPU works best on large ones."""
+    """The default number of bytes of a block; a GPU is most efficient with large blocks."""
     if device.type == "cpu":
         return CPU_BUDGET_BYTES
     return min(GPU_BUDGET_BYTES, torch.cuda.get_device_properties(device).total_memory // 8)
 
 
 def rows_per_block(n_items: int, budget_bytes: int) -> int:
-    """How many users' scores may be held at once."""
+    """Users of a block."""
     return max(1, budget_bytes // (COPIES * 4 * max(1, n_items)))

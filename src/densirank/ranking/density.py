@@ -1,4 +1,4 @@
-"""log p(i|u) over what could be listed, its entropy, and the effective number of items exp(H)."""
+"""log p(i|u) over the rankable items, its entropy H, and the effective number of items exp(H)."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from densirank.scores import Scorer
 
 Floats = NDArray[np.float32]
 
-MOST_NUMBERS = 1 << 26
-"""Log-probabilities that one call returns at most: 256 MiB of them."""
+MAX_NUMBERS = 1 << 26
+"""Largest number of log-probabilities of one call: 256 MiB."""
 
 
 @dataclass(frozen=True, eq=False)
 class Density:
-    """p(i|u) of some users over the items that were allowed; an item a user cannot get has -inf.
+    """p(i|u) of some users over the allowed items; an item that is not rankable has -inf.
 
-    The entropy is in nats. ``effective_items`` is how many equally likely items would have the same
-    entropy. A user to whom no item is left has no density: entropy 0, and 0 effective items.
+    The entropy is in nats. ``effective_items`` is the number of equally likely items with the same
+    entropy. A user without a rankable item has entropy 0 and 0 effective items.
     """
 
     user_ids: NDArray[Any]  # (users,)
@@ -40,7 +40,7 @@ class Density:
     def of(
         cls, blocks: Iterable[DensityBlock], data: Interactions, users: Tensor, items: Tensor
     ) -> Density:
-        """Put the blocks of these users together, with these items of the catalogue alone."""
+        """Join the blocks of these users, restricted to these items."""
         parts = [
             (log_probabilities[:, items].cpu(), entropy.cpu(), effective_items.cpu())
             for _, log_probabilities, entropy, effective_items in blocks
@@ -53,7 +53,7 @@ class Density:
 
 
 class DensityBlock(NamedTuple):
-    """The densities of some users over the whole catalogue."""
+    """The densities of a block of users over the whole catalogue."""
 
     users: Tensor  # (users,)
     log_probabilities: Tensor  # (users, items)
@@ -64,7 +64,7 @@ class DensityBlock(NamedTuple):
 def density_blocks(
     logits: Scorer, users: Tensor, **barring: Unpack[BlockOptions]
 ) -> Iterator[DensityBlock]:
-    """The density of each user, renormalised over what is rankable, a block of users at a time.
+    """The density of each user, renormalised over the rankable items, a block of users at a time.
 
     ``logits`` is a scorer whose softmax is the density.
     """
@@ -78,7 +78,7 @@ def density_blocks(
 
 
 def check_size(n_users: int, n_items: int) -> None:
-    """Refuse a table of probabilities that would be too large to return at once.
+    """Raise an error if a table of probabilities is too large to return at once.
 
     >>> check_size(1_000, 40_000)
     >>> check_size(30_000, 40_000)
@@ -87,10 +87,10 @@ def check_size(n_users: int, n_items: int) -> None:
 numbers, above the limit of 67,108,864: ask for at most 1,677 users at a time or for fewer items; \
 entropy() has no such limit
     """
-    if n_users * n_items > MOST_NUMBERS:
+    if n_users * n_items > MAX_NUMBERS:
         raise InputError(
             f"the density of {n_users:,} users over {n_items:,} items is {n_users * n_items:,} "
-            f"numbers, above the limit of {MOST_NUMBERS:,}: ask for at most "
-            f"{max(1, MOST_NUMBERS // n_items):,} users at a time or for fewer items; entropy() "
+            f"numbers, above the limit of {MAX_NUMBERS:,}: ask for at most "
+            f"{max(1, MAX_NUMBERS // n_items):,} users at a time or for fewer items; entropy() "
             "has no such limit"
         )

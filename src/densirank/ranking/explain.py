@@ -1,8 +1,8 @@
-"""Why an item is listed: what its score loses when a past item is taken out of the history."""
+"""Explains a listed item by past items: how much its score drops without each of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -15,17 +15,17 @@ from densirank.models.base import Trained
 from densirank.ranking.blocks import score_blocks
 from densirank.ranking.fold_in import fold_in
 
-ENTRIES = 1 << 22
-"""Items of all histories that are folded in at once, at most: a long one is taken in parts."""
+MAX_ENTRIES = 1 << 22
+"""Largest number of items of all histories folded in at once; more are split into parts."""
 
 
 def contributions(
     trained: Trained, history: NDArray[np.int32], item: int, item_ids: Vocabulary
 ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-    """(the history's other items, what each adds to the item's score), most first."""
+    """(the other items of the history, their contributions to the score), highest first."""
     past = history[history != item]
     if len(past) == 0:
-        raise InputError("there is no other item in the history that could explain this one")
+        raise InputError("the history has no other item that could explain this one")
     (added,) = contributions_to(trained, past, [item], item_ids)
     order = np.argsort(-added, kind="stable")
     return past[order], added[order]
@@ -34,24 +34,21 @@ def contributions(
 def contributions_to(
     trained: Trained, past: NDArray[np.int32], items: Sequence[int], item_ids: Vocabulary
 ) -> NDArray[np.float64]:
-    """What each past item adds to the score of each of these items, (items, past items).
+    """What each past item contributes to the score of each of these items, (items, past items).
 
-    The history is folded in once whole and once without each of its items. Without its only item
-    nothing is known of a person, and the score is 0.
+    The history is folded in once whole and once without each of its items. An empty history has
+    score 0.
     """
     whole = _scores(trained, [past], items, item_ids)
     if len(past) == 1:
         return whole
-    without = [_scores(trained, part, items, item_ids) for part in _leave_one_out(past)]
+    at_once = max(1, MAX_ENTRIES // len(past))
+    blocks = (range(len(past))[start : start + at_once] for start in range(0, len(past), at_once))
+    without = [
+        _scores(trained, [np.delete(past, place) for place in block], items, item_ids)
+        for block in blocks
+    ]
     return whole - np.concatenate(without, axis=1)
-
-
-def _leave_one_out(past: NDArray[np.int32]) -> Iterator[list[NDArray[np.int32]]]:
-    """The history without its first item, without its second, …, some at a time."""
-    at_once = max(1, ENTRIES // len(past))
-    for start in range(0, len(past), at_once):
-        stop = min(start + at_once, len(past))
-        yield [np.delete(past, place) for place in range(start, stop)]
 
 
 def _scores(
@@ -68,6 +65,6 @@ def _scores(
         item_ids=item_ids,
     )
     scorer = fold_in(trained, people)
-    everyone = torch.arange(people.n_users, device=scorer.device)
-    wanted = [scores[:, list(items)] for _, scores in score_blocks(scorer, everyone)]
+    users = torch.arange(people.n_users, device=scorer.device)
+    wanted = [scores[:, list(items)] for _, scores in score_blocks(scorer, users)]
     return torch.cat(wanted).T.double().cpu().numpy()

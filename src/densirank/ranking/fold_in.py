@@ -1,7 +1,7 @@
-"""Folding in: people who were not there in training, ranked for by what they had.
+"""Fold-in: vectors for people not seen in training, from their histories.
 
-The items stay as they are, and a user's vector follows from the user's items; which way depends on
-the model. Nothing is trained again, and nobody else's vector changes.
+The items stay as they are, and the vector of a user is computed from the user's items, in a way
+that depends on the model. Nothing is trained again, and no other vector changes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from densirank.scores import VectorScorer
 
 
 def fold_in(trained: Trained, histories: Interactions) -> VectorScorer:
-    """How a fitted model scores for people with these histories (of the model's own items)."""
+    """The scores of a fitted model for people with these histories (of items of the model)."""
     users = new_users(trained, histories).vectors
     scorer = trained.filters(histories)(users, trained.item_vectors)
     part = trained.model.fold_in_sparse(trained, histories)
@@ -34,19 +34,19 @@ def fold_in(trained: Trained, histories: Interactions) -> VectorScorer:
 
 
 def new_users(trained: Trained, histories: Interactions) -> NewUsers:
-    """The vectors of people with these histories, or a sentence for a model that has no way."""
+    """The vectors of people with these histories; an error if the model cannot fold in."""
     with torch.no_grad():
         return trained.model.fold_in(trained, histories)
 
 
 def without_users(parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The parameters that belong to no user: what is true of other people as well."""
+    """The parameters without those that have one row per user."""
     return {k: v for k, v in parameters.items() if k.rpartition(".")[2] not in Model.per_user}
 
 
 @dataclass(frozen=True)
 class Histories:
-    """People with the items a model knows; whoever has none of them is left out, and counted."""
+    """Histories of items that a model knows; people without any are left out and counted."""
 
     known: Interactions
     unknown_items: int
@@ -54,12 +54,14 @@ class Histories:
 
     @classmethod
     def of(cls, data: Interactions, item_ids: Vocabulary) -> Histories:
-        """The part of some interactions that a model with these items can use."""
+        """The part of interactions that a model with these items can use."""
         items = item_ids.indices(data.item_ids.ids)[data.items]
         known = items >= 0
         counts = np.bincount(data.users[known], minlength=data.n_users)
         if not known.any():
-            raise InputError("the model knows none of these items, so nobody can be folded in")
+            raise InputError(
+                "none of the items is known to the model, so no history can be folded in"
+            )
         some = counts > 0
         return cls(
             Interactions(

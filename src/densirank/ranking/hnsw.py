@@ -1,13 +1,13 @@
-"""A graph of near neighbours that is walked towards the query (Malkov & Yashunin 2018), by faiss.
+"""An index that walks a graph of neighbours towards the query (Malkov & Yashunin 2018), by faiss.
 
-"Near" is the inner product itself, in the graph as in the search (Morozov & Babenko 2018): long
-vectors become everybody's neighbours, and they are what most searches are for. Lengthened to equal
-norms, so that the nearest vector is the largest product (Bachrach et al. 2014), trained vectors
-crowd around one pole far from every user, and the same effort finds much less: on Gowalla .93 of
-the top 20 in place of .99, in twice the time.
+Both the graph and the search use the inner product itself (Morozov & Babenko 2018): long vectors
+become neighbours of most items, and most searches end at them. Extended to equal norms, so that the
+nearest vector has the largest product (Bachrach et al. 2014), trained vectors crowd around one pole
+far from every user, and the same effort finds less: on Gowalla .93 of the top 20 instead of .99, in
+twice the time.
 
-The graph's vectors are kept in half precision: what is found is scored again by the model's own.
-(In 8 bits, the few longest vectors would decide how coarsely all others are kept.)
+The graph keeps its vectors in half precision: the items found are scored again by the vectors of
+the model. (In 8 bits, the few longest vectors would set the resolution of all others.)
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from torch import Tensor
 from densirank.errors import InputError, StorageError
 
 NEIGHBOURS = 32
-"""Edges of a node (twice as many on the lowest layer)."""
+"""Edges per node (twice as many on the lowest layer)."""
 
 BREADTH = 200
-"""Nodes that are kept in view while a node's neighbours are sought."""
+"""Candidate nodes while the neighbours of a new node are searched (efConstruction)."""
 
 PART = 100_000
-"""Vectors that are added at a time: between two parts, an interruption is heard."""
+"""Vectors added at a time; the build can be interrupted between two parts."""
 
 
 class Hnsw:
-    """faiss' HNSW; ``effort`` is how many nodes a search keeps in view (efSearch)."""
+    """The HNSW graph of faiss; ``effort`` is its number of candidate nodes (efSearch)."""
 
     kind: ClassVar[str] = "hnsw"
     suffix: ClassVar[str] = ".faiss"
@@ -45,7 +45,7 @@ class Hnsw:
 
     @classmethod
     def build(cls, item_vectors: Tensor, seed: int = 0) -> Self:
-        """The graph of some item vectors; nodes get their layers from faiss' own fixed seed."""
+        """Build the graph; faiss assigns layers to nodes by a fixed seed of its own."""
         faiss = _faiss()
         vectors = item_vectors.numpy()
         graph = faiss.IndexHNSWSQ(
@@ -62,7 +62,7 @@ class Hnsw:
 
     @classmethod
     def load(cls, path: Path, item_vectors: Tensor) -> Self:
-        """The graph that a file holds."""
+        """Read the graph of a file."""
         faiss = _faiss()
         try:
             graph = faiss.read_index(str(path))
@@ -74,7 +74,7 @@ class Hnsw:
         return cls(graph, cls.efforts[0])
 
     def save(self, path: Path) -> None:
-        """Write the graph in faiss' own format."""
+        """Write the graph in the format of faiss."""
         _faiss().write_index(self._graph, str(path))
 
     @property
@@ -87,7 +87,7 @@ class Hnsw:
         return int(edges + 2 * self._graph.ntotal * self._graph.d)
 
     def nearest(self, queries: Tensor, n: int) -> Tensor:
-        """The nearest ``n`` items by the graph; the wider the net, the more of them are right."""
+        """The ``n`` nearest items that the walk finds."""
         faiss = _faiss()
         breadth = faiss.SearchParametersHNSW(efSearch=self.effort + n)
         wanted = min(n, self.n_items)
@@ -97,16 +97,16 @@ class Hnsw:
 
 @cache
 def _faiss() -> Any:
-    """The package, with as many threads as torch has, or how to get it."""
+    """The faiss package, with as many threads as torch; an error if it is not installed."""
     try:
         with warnings.catch_warnings():
-            # SWIG's types have no __module__: nothing that a user of either could change.
+            # SWIG's types have no __module__; users cannot change that.
             warnings.filterwarnings("ignore", message="builtin type .* has no __module__")
             import faiss
     except ModuleNotFoundError as error:
         raise InputError(
-            "an index of the kind hnsw needs faiss: pip install 'densirank[index]', or choose the "
-            "kind clusters"
+            "an index of kind 'hnsw' needs faiss: pip install 'densirank[index]', or choose the "
+            "kind 'clusters'"
         ) from error
     faiss.omp_set_num_threads(torch.get_num_threads())
     return faiss

@@ -1,4 +1,4 @@
-"""Building an index with just the effort it takes, and measuring it against the exact path."""
+"""Builds an index with the least sufficient effort and measures its recall."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from densirank.scores import VectorScorer
 
 KINDS: dict[str, type[Index]] = {kind.kind: kind for kind in (Hnsw, Clusters)}
 K = 20
-"""Length of the lists whose recall is measured."""
+"""Length of the lists by which recall is measured."""
 
 SAMPLE = 500
-"""Users the effort is chosen by, and as many others its recall is measured on."""
+"""Users by which the effort is chosen; the recall is measured on as many others."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What building an index took, and what share of the exact lists its searches find."""
+    """The cost of an index, and the share of the exact lists that its searches find."""
 
     kind: str
     effort: int
-    recall: float  # @20, unseen items alone, of users the effort was not chosen by
-    users: int  # it was measured on
-    seconds: float  # to build it
-    mib: float  # it takes in memory, beside the model's own vectors
+    recall: float  # @20, of unseen items, on users by which the effort was not chosen
+    users: int  # of the measurement
+    seconds: float  # of building it
+    mib: float  # of memory, without the vectors of the model
 
 
 @dataclass(frozen=True)
 class MeasuredIndex:
-    """An index, and how good it is."""
+    """An index and its measurements."""
 
     index: Index
     measured: Measured
@@ -53,16 +53,16 @@ def build_index(
     recall: float = 0.99,
     seed: int = 0,
 ) -> MeasuredIndex:
-    """An index with the least effort that finds the wanted share of the exact top 20.
+    """An index with the least effort whose searches reach a recall of the exact top 20.
 
-    Where no effort does, it has the largest; what it finds is measured either way.
+    If no effort reaches it, the index has the largest effort. The recall is measured either way.
     """
     if kind not in KINDS:
-        raise InputError(f"there is no index of the kind {kind!r}; choose {' or '.join(KINDS)}")
+        raise InputError(f"there is no index of kind {kind!r}; choose {' or '.join(KINDS)}")
     if not 0 < recall <= 1:
-        raise InputError(f"the wanted recall must be above 0 and at most 1, not {recall}")
+        raise InputError(f"recall must be above 0 and at most 1, not {recall}")
     if scorer.item_vectors.shape[1] == 0:
-        raise InputError("the method has no vectors to index: its scores are sparse as they are")
+        raise InputError("the method has no vectors to index: its scores are sparse")
     started = time.perf_counter()
     index = KINDS[kind].build(scorer.item_vectors.cpu().float(), seed)
     seconds = time.perf_counter() - started
@@ -75,18 +75,10 @@ def build_index(
         if _share(_items(search_top_k(index, scorer, to_choose, K, seen=seen)), wanted) >= recall:
             break
     found = _items(search_top_k(index, scorer, to_measure, K, seen=seen))
-    exact = _items(top_k(scorer, to_measure, K, seen=seen))
-    return MeasuredIndex(
-        index,
-        Measured(
-            kind,
-            index.effort,
-            _share(found, exact),
-            len(to_measure),
-            seconds,
-            index.n_bytes / 2**20,
-        ),
-    )
+    reached = _share(found, _items(top_k(scorer, to_measure, K, seen=seen)))
+    mib = index.n_bytes / 2**20
+    measured = Measured(kind, index.effort, reached, len(to_measure), seconds, mib)
+    return MeasuredIndex(index, measured)
 
 
 def _items(blocks: Iterable[Lists]) -> Tensor:

@@ -5,14 +5,13 @@ successive draws from the softmax over what is left, a Plackett–Luce ranking (
 An item's log-propensity is the log-probability of drawing it at its rank, given the items above
 it. It is known exactly, it adds up over a slate to the log-probability of that ordered slate, and
 it is what unbiased off-policy estimates need (:mod:`densirank.evaluation.off_policy`). The
-probability that an item is anywhere in a slate is a sum over exponentially many slates and is
-needed by none of them.
+probability that an item is anywhere in a slate is a sum over exponentially many slates; no estimate
+needs it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Unpack
 
 import numpy as np
@@ -20,15 +19,8 @@ import torch
 from torch import Tensor
 
 from densirank.ranking.blocks import BlockOptions, score_blocks
-from densirank.ranking.calibration import CalibratedScorer
 from densirank.ranking.topk import Lists, best_columns, spread
-
-
-@dataclass(frozen=True)
-class Slates(Lists):
-    """Lists that were drawn: the first draw stands first."""
-
-    log_propensities: Tensor  # (users, k) of each draw given those before it; -inf beside item -1
+from densirank.scores import CalibratedScorer, Scorer
 
 
 def draw_slates(
@@ -38,11 +30,11 @@ def draw_slates(
     temperature: float,
     seed: int,
     **barring: Unpack[BlockOptions],
-) -> Iterator[Slates]:
+) -> Iterator[Lists]:
     """``k`` draws for each user from p(i|u)^(1/temperature), renormalised, a block at a time.
 
-    The noise of a user depends on the seed and the user's index alone: neither the size of the
-    blocks nor who else is asked for changes a slate.
+    The first draw has rank 1. The noise of a user depends on the seed and the user's index alone:
+    neither the block size nor the other users change a slate.
     """
     for block, scores in score_blocks(density.scorer, users, **barring):
         logits = density.logits(scores)
@@ -54,18 +46,17 @@ def draw_slates(
         )
         items = items.masked_fill(torch.isneginf(keys), -1)
         chosen = scores.gather(1, items.clamp(min=0)).masked_fill_(items < 0, -torch.inf)
-        propensities = log_propensities(policy, items)
-        yield Slates(block, items, chosen, normaliser, propensities, entropy=entropy)
+        yield Lists(block, items, chosen, normaliser, entropy, log_propensities(policy, items))
 
 
 def slate_log_propensities(
-    density: CalibratedScorer,
+    density: Scorer,
     users: Tensor,
     items: Tensor,
     temperature: float,
     **barring: Unpack[BlockOptions],
 ) -> Tensor:
-    """The log-propensities that given slates would have, drawn in the same way from this density.
+    """The log-propensities of given slates, if they were drawn from this density.
 
     ``items`` is (users, k), -1 where a slate has ended.
     """
@@ -80,8 +71,8 @@ def slate_log_propensities(
 def log_propensities(logits: Tensor, items: Tensor) -> Tensor:
     """log P(items_r | items_1 … items_{r-1}) of draws by softmax of ``logits``, in float64.
 
-    An item that could not be drawn has -inf, and so has a place without one (item -1). A row
-    without a first item is one from which nothing can be drawn. The logits are used up.
+    An item that cannot be drawn has -inf, and so has a place without an item (-1). A row without
+    a first item is one from which nothing can be drawn. The logits are overwritten.
 
     >>> shares = torch.tensor([[0.5, 0.3, 0.2]])
     >>> log_propensities(shares.log(), torch.tensor([[1, 0, -1]])).exp()   # .3, then .5 of .7
@@ -90,24 +81,24 @@ def log_propensities(logits: Tensor, items: Tensor) -> Tensor:
     ended = items < 0
     places = torch.where(ended, items[:, :1].clamp(min=0), items)
     drawn = logits.gather(1, places).double().masked_fill_(ended, -torch.inf)
-    # Left at rank r is what is never drawn and what is drawn from r on: sums of positive numbers,
-    # where taking the first draws away from the whole would leave nothing but rounding.
+    # The mass left at rank r is that of items never drawn plus that of draws from r on. These are
+    # sums of positive numbers; subtracting the first draws from the whole would cancel.
     never = torch.logsumexp(logits.scatter_(1, places, -torch.inf), dim=1, keepdim=True).double()
     later = drawn.flip(1).logcumsumexp(dim=1).flip(1)
     return (drawn - torch.logaddexp(never, later)).masked_fill_(torch.isneginf(drawn), -torch.inf)
 
 
 def _tempered(logits: Tensor, temperature: float) -> Tensor:
-    """Logits over the temperature, the highest of a row at zero, where floats are finest."""
+    """Logits / temperature, shifted so that the highest of a row is 0, where floats are finest."""
     peak = logits.amax(dim=1, keepdim=True).clamp_(min=torch.finfo(logits.dtype).min)
     return (logits - peak).div_(temperature)
 
 
 def gumbel_noise(users: Tensor, n_items: int, seed: int) -> Tensor:
-    """Standard Gumbel noise, (users, n_items): each user has a stream of random numbers.
+    """Standard Gumbel noise, (users, n_items), from one random stream per user.
 
     It is -log of exponential numbers in double precision: single precision is too coarse for the
-    highest of a million.
+    highest of a million numbers.
     """
     noise = torch.empty(len(users), n_items)
     for row, user in zip(noise.numpy(), users.tolist(), strict=True):

@@ -1,9 +1,9 @@
-"""All items × some users → the best k unseen: computed here and nowhere else."""
+"""The best k rankable items of each user."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Unpack
 
 import torch
@@ -15,13 +15,21 @@ from densirank.scores import Scorer
 
 @dataclass(frozen=True)
 class Lists:
-    """The best items of some users, best first; a list that is too short is padded with item -1."""
+    """The best items of some users, best first; short lists are padded with item -1."""
 
     users: Tensor  # (users,)
     items: Tensor  # (users, k) item indices, -1 where there is no item left
-    scores: Tensor  # (users, k) f_u(i); -inf beside -1
-    log_normaliser: Tensor | None  # (users,) log Σ exp of all rankable items' logits, if asked for
-    entropy: Tensor | None = field(default=None, kw_only=True)  # (users,) of the same softmax
+    scores: Tensor  # (users, k) f_u(i); -inf for item -1
+    log_normaliser: Tensor | None = None  # (users,) log Σ exp of the logits of all rankable items
+    entropy: Tensor | None = None  # (users,) of the same softmax, in nats
+    log_propensities: Tensor | None = None  # (users, k) of draws given those above
+
+    @property
+    def effective_items(self) -> Tensor | None:
+        """exp of the entropy, (users,): equally likely items; 0 for a user with an empty list."""
+        if self.entropy is None:
+            return None
+        return self.entropy.exp().masked_fill(self.items[:, 0] < 0, 0)
 
 
 def top_k(
@@ -34,30 +42,30 @@ def top_k(
 ) -> Iterator[Lists]:
     """The best ``k`` rankable items of each user, a block of users at a time.
 
-    What is rankable, :func:`~densirank.ranking.blocks.score_blocks` is told. ``logits`` says how
-    scores become the logits of a density; with it, lists carry that density's normaliser and
-    entropy.
+    ``barring`` says what is rankable, see :func:`~densirank.ranking.blocks.score_blocks`.
+    ``logits`` turns scores into the logits of a density; with it, lists carry the normaliser and
+    the entropy of that density.
     """
     for block, scores in score_blocks(scorer, users, **barring):
         normaliser, entropy = (None, None) if logits is None else spread(logits(scores))
         best, items = best_columns(scores, min(k, scorer.n_items))
-        there = items.masked_fill(best == -torch.inf, -1)
-        yield Lists(block, there, best, normaliser, entropy=entropy)
+        listed = items.masked_fill(best == -torch.inf, -1)
+        yield Lists(block, listed, best, normaliser, entropy)
 
 
 # --- the best columns of a block ------------------------------------------------------------------
 
 GROUP = 64
-"""Columns a group: about the root of a large catalogue, so that both steps are small."""
+"""Columns of a group: about the root of a large catalogue, so that both steps are small."""
 
 
 def best_columns(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """(the k highest scores of each row, their columns), best first, equals by column.
+    """(the k highest scores of each row, their columns), best first, ties by column.
 
-    So a result depends on the scores alone and not on how a sort treats equals. A wide block is
-    read once: the columns are cut into groups, and only the k groups with the highest peaks can
-    hold one of the k best columns. (An item outside of them has k items before it, one in each of
-    those groups: the one at the peak, which is higher, or as high and in a group further left.)
+    The result depends on the scores alone and not on how a sort treats ties. A wide block is read
+    once: the columns are cut into groups, and only the k groups with the highest peaks can contain
+    one of the k best columns. (An item outside of them has k items before it, the peaks of those
+    groups: each is higher, or equal and in a group further left.)
 
     >>> best_columns(torch.tensor([[1.0, 3.0, 3.0, 2.0]]), 3)
     (tensor([[3., 3., 2.]]), tensor([[1, 2, 3]]))
@@ -85,14 +93,14 @@ def _peaks(scores: Tensor) -> Tensor:
 
 
 def _best(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """What :func:`best_columns` returns, by looking at every column."""
+    """The same as :func:`best_columns`, by reading every column."""
     n_columns = scores.shape[1]
     best, columns = scores.topk(min(k + 1, n_columns), dim=1)
     if k < n_columns:
-        # A tie across the cut: topk may have taken any of the equals, so look again, stably.
-        torn = ((best[:, k - 1] == best[:, k]) & (best[:, k] > -torch.inf)).nonzero().squeeze(1)
+        # A tie across the cut: topk may have taken any of the tied columns; sort stably instead.
+        tied = ((best[:, k - 1] == best[:, k]) & (best[:, k] > -torch.inf)).nonzero().squeeze(1)
         best, columns = best[:, :k], columns[:, :k]
-        for row in torn.tolist():
+        for row in tied.tolist():
             order = scores[row].argsort(descending=True, stable=True)[:k]
             best[row], columns[row] = scores[row, order], order
     columns, by_column = columns.sort(dim=1)
@@ -101,13 +109,13 @@ def _best(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 LEAST = -200.0
-"""A logit so far below the highest has no probability in single precision."""
+"""A logit this far below the highest has probability 0 in single precision."""
 
 
 def spread(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """(log Σ exp, entropy in nats) of each row; a row of nothing but -inf has -inf and 0.
+    """(log Σ exp, entropy in nats) of each row; (-inf, 0) for a row of -inf alone.
 
-    With s the logits less their peak and Z = Σ exp s, the entropy is log Z - Σ s exp(s) / Z.
+    With s the logits minus their peak and Z = Σ exp s, the entropy is log Z - Σ s exp(s) / Z.
 
     >>> normaliser, entropy = spread(torch.tensor([[0.0, 0.0, -torch.inf]]))
     >>> normaliser.exp().item(), entropy.exp().item()

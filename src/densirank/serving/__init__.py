@@ -1,1 +1,1 @@
-"""A fitted model behind HTTP: a JSON API, metrics for operators, and a page for people."""
+"""A fitted model over HTTP: a JSON API, metrics for operators and a web page."""

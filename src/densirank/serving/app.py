@@ -1,13 +1,16 @@
-"""The application: the API, the page, and what stands around both."""
+"""The application: its configuration, the API, the page and the middleware."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from fastapi import FastAPI
@@ -19,31 +22,63 @@ from starlette.staticfiles import StaticFiles
 
 from densirank import __version__
 from densirank.errors import InputError
-from densirank.serving.auth import ApiKeys, Guarded
 from densirank.serving.batching import Compute
-from densirank.serving.config import ServeConfig
-from densirank.serving.errors import Problem, told
+from densirank.serving.errors import Problem, error_response
 from densirank.serving.metrics import Metrics
-from densirank.serving.middleware import Observed
+from densirank.serving.middleware import ApiKeys, Guarded, Observed
 from densirank.serving.reload import LiveModel
 from densirank.serving.routes import Service, operations, v1
 
 PAGE = Path(__file__).parent / "page"
 CONFIG_VARIABLE = "DENSIRANK_SERVE"
-"""The environment variable by which a worker process is told its configuration."""
+"""The environment variable that holds the configuration of a worker process."""
+
+
+@dataclass(frozen=True)
+class ServeConfig:
+    """The configuration of a server; worker processes receive it as JSON."""
+
+    folder: Path
+    titles: Path | None = None
+    api_key_file: Path | None = None
+    watch_seconds: float = 1.0  # between two looks at the folder; 0: never
+    max_body_bytes: int = 1 << 20
+    max_seconds: float = 10.0  # for one request, waiting included
+    max_waiting: int = 512  # requests that may wait for their turn; more are refused
+    log_requests: bool = True
+    metrics_folder: Path | None = None  # shared by the workers, whose metrics are added up
+
+    def to_json(self) -> str:
+        """The configuration as JSON."""
+        return json.dumps(asdict(self), default=str)
+
+    @classmethod
+    def from_json(cls, text: str) -> ServeConfig:
+        """The inverse of :meth:`to_json`.
+
+        >>> config = ServeConfig(Path("model"), max_seconds=2)
+        >>> ServeConfig.from_json(config.to_json()) == config
+        True
+        """
+        fields: dict[str, Any] = json.loads(text)
+        for name in ("folder", "titles", "api_key_file", "metrics_folder"):
+            if fields[name] is not None:
+                fields[name] = Path(fields[name])
+        return cls(**fields)
 
 
 def create_app(config: ServeConfig) -> FastAPI:
-    """An application with its model loaded; raises what is wrong with the model or the keys."""
+    """The application with its model loaded; raises if the model or the keys cannot be read."""
     keys = None if config.api_key_file is None else ApiKeys.read(config.api_key_file)
     metrics = Metrics(config.metrics_folder)
-    live = LiveModel(config, metrics)
+    live = LiveModel(config.folder, config.titles, metrics)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         compute = Compute(config.max_waiting, config.max_seconds, metrics.batched.observe)
         app.state.service = Service(live, metrics, compute)
-        watching = asyncio.create_task(live.watch()) if config.watch_seconds else None
+        seconds = config.watch_seconds
+        watching = asyncio.create_task(live.watch(seconds)) if seconds else None
         yield
         if watching is not None:
             watching.cancel()
@@ -54,15 +89,12 @@ def create_app(config: ServeConfig) -> FastAPI:
         version=__version__,
         summary="Personal rankings, with the probability of every item.",
         lifespan=lifespan,
-        docs_url=None,  # its scripts would come from elsewhere
+        docs_url=None,  # its scripts would come from another server
         redoc_url=None,
         redirect_slashes=False,
-        exception_handlers={
-            Problem: told,
-            InputError: told,
-            HTTPException: told,
-            RequestValidationError: told,
-        },
+        exception_handlers=dict.fromkeys(
+            (Problem, InputError, HTTPException, RequestValidationError), error_response
+        ),
     )
     app.include_router(v1)
     app.include_router(operations)
@@ -78,19 +110,19 @@ def create_app(config: ServeConfig) -> FastAPI:
 
 
 def prepare_process() -> None:
-    """Set a process up to serve: its threads share the cores, and hand over to each other soon."""
-    torch.set_num_threads(1)  # requests run beside each other; threads within one would fight
-    sys.setswitchinterval(0.0005)  # the event loop must not wait for answers being put together
+    """Set up a process for serving: one thread per request, and short thread switch intervals."""
+    torch.set_num_threads(1)  # requests run in parallel; threads within one would compete
+    sys.setswitchinterval(0.0005)  # the event loop must not wait for answers being computed
 
 
 def create_worker_app() -> FastAPI:
-    """The application of a worker process, which finds its configuration in the environment."""
+    """The application of a worker process, whose configuration is in the environment."""
     prepare_process()
     return create_app(ServeConfig.from_json(os.environ[CONFIG_VARIABLE]))
 
 
 def _add_page(app: FastAPI) -> None:
-    """Serve the files of the page, each at its own address, so that no other address is taken."""
+    """Serve each file of the page at its own address; all other addresses stay free."""
     files = StaticFiles(directory=PAGE)
 
     async def page(request: Request) -> Response:

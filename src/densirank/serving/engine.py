@@ -1,39 +1,59 @@
-"""One loaded model and everything that is made once so that requests need not make it."""
+"""One loaded model, the titles of its items, and the lists it answers requests with."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import numpy as np
+import orjson
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from densirank.data.interactions import Interactions
 from densirank.data.vocabulary import Vocabulary
+from densirank.errors import InputError
+from densirank.files import open_file
 from densirank.ranker import Ranker, load
-from densirank.serving.errors import unknown
-from densirank.serving.titles import Titles, read_titles
-from densirank.storage import MANIFEST
-from densirank.stored_index import describe_index
+from densirank.ranking.explain import contributions_to
+from densirank.ranking.lists import Choice, People
+from densirank.serving.errors import Problem
+from densirank.serving.schema import RecommendRequest
+from densirank.storage import MANIFEST, read_index_manifest
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Answer = dict[str, Any]
 Indices = NDArray[np.int64]
 
+MAX_REASONS = 5
+"""Past items named as the reasons for a listed item."""
+EXPLAINED_HISTORY = 100
+"""Newest past items considered as reasons: each requires one more fold-in."""
+MAX_TOGETHER = 2000
+"""Listed items above which a request is computed on its own, so that it delays no others."""
+ITEM, TITLE = "item_id", "title"
+
 
 @dataclass(frozen=True, eq=False)
 class Engine:
-    """What requests are answered with. Nothing of it changes, so a request may keep it."""
+    """A loaded model and what requests need of it. It never changes, so a request may keep it."""
 
     ranker: Ranker
+    users: People  # all users of the model; a request takes some rows
     manifest: Answer
-    fingerprint: str  # of the model: its manifest names every file and its SHA-256
+    fingerprint: str  # SHA-256 of the manifest, which has the SHA-256 of every file
     titles: Titles
     by_popularity: Indices
-    index: Answer | None  # how good the model's index is, if it has one
+    index: Answer | None  # measurements of the model's index, if it has one
 
     @classmethod
     def load(cls, folder: Path, titles: Path | None) -> Engine:
@@ -41,13 +61,14 @@ class Engine:
         ranker = load(folder, "cpu")
         manifest = (folder / MANIFEST).read_bytes()
         described: Answer = json.loads(manifest)
-        index = describe_index(folder, described["files"]["vectors"]["sha256"])
+        index = read_index_manifest(folder, described["files"]["vectors"]["sha256"])
         data = ranker.interactions_
         return cls(
             ranker,
+            ranker.people(torch.arange(data.n_users)),
             described,
             hashlib.sha256(manifest).hexdigest()[:16],
-            read_titles(titles, data.item_ids),
+            Titles.read(titles, data.item_ids),
             np.argsort(-data.item_counts, kind="stable"),
             None if index is None else index["measured"],
         )
@@ -57,18 +78,255 @@ class Engine:
         return self.ranker.interactions_
 
     def item(self, index: int) -> Answer:
-        """An item as answers name it."""
-        return {"id": self.data.item_ids[index], "title": self.titles[index]}
+        """The id and the title of an item."""
+        return {"id": self.data.item_ids[index], "title": self.titles.of_item[index]}
 
     def known(self, ids: Sequence[int | str], what: Literal["user", "item"]) -> Indices:
-        """The indices of ids that the model must know."""
+        """The indices of ids; an unknown id is an error."""
         indices = self.indices(ids, what)
         if (indices < 0).any():
-            raise unknown(what, ids[int(np.argmax(indices < 0))])
+            unknown = ids[int(np.argmax(indices < 0))]
+            raise Problem(404, f"unknown_{what}", f"the model does not know the {what} {unknown}")
         return indices
 
     def indices(self, ids: Sequence[int | str], what: Literal["user", "item"]) -> Indices:
-        """The indices of ids, -1 for an unknown one; numbers may be spelt out."""
-        vocabulary: Vocabulary = self.data.user_ids if what == "user" else self.data.item_ids
-        spelt = any(isinstance(i, str) for i in ids)
-        return vocabulary.indices([str(i) for i in ids] if spelt else list(ids))
+        """The indices of ids, -1 for an unknown id; an integer id may be written as text."""
+        vocabulary = self.users.user_ids if what == "user" else self.data.item_ids
+        any_text = any(isinstance(i, str) for i in ids)
+        return vocabulary.indices([str(i) for i in ids] if any_text else list(ids))
+
+
+class Titles:
+    """The title of each item of a catalogue, None for an item without a title."""
+
+    def __init__(self, of_item: list[str | None]) -> None:
+        import polars as pl
+
+        self.of_item = of_item
+        self._lower_case = pl.Series(of_item, dtype=pl.String).str.to_lowercase()
+
+    @classmethod
+    def read(cls, path: Path | None, items: Vocabulary) -> Titles:
+        """Read the titles of these items from a file; other items in the file are ignored."""
+        of_item: list[str | None] = [None] * len(items)
+        if path is not None:
+            table = _title_table(path)
+            indices = items.indices(table[ITEM].to_list())
+            for index, title in zip(indices, table[TITLE].to_list(), strict=True):
+                if index >= 0:
+                    of_item[index] = title
+        return cls(of_item)
+
+    def with_words(self, query: str) -> list[int]:
+        """The items whose title contains every word of the query, in any order and case."""
+        import polars as pl
+
+        words = query.lower().split()
+        if not words:
+            return []
+        found = pl.Series([True]).new_from_index(0, len(self.of_item))
+        for word in words:
+            found &= self._lower_case.str.contains(word, literal=True)
+        return found.fill_null(False).arg_true().to_list()
+
+
+def _title_table(path: Path) -> pl.DataFrame:
+    """The two columns of a titles file, checked."""
+    import polars as pl
+
+    text = {ITEM: pl.String, TITLE: pl.String}
+    readers: dict[str, Callable[[BinaryIO], pl.DataFrame]] = {
+        ".csv": partial(pl.read_csv, schema_overrides=text),
+        ".parquet": pl.read_parquet,
+        ".jsonl": pl.read_ndjson,
+    }
+    if path.suffix.lower() not in readers:
+        raise InputError(f"{path}: titles can be read from {', '.join(readers)} files")
+    try:
+        with open_file(path) as file:  # given a path, polars would expand [ and * in its name
+            table = readers[path.suffix.lower()](file)
+    except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read as titles: {error}") from error
+    if missing := {ITEM, TITLE} - set(table.columns):
+        raise InputError(f"{path} has no column {' and no column '.join(sorted(missing))}")
+    ids = table[ITEM]
+    if not (ids.dtype == pl.String or ids.dtype.is_integer()):
+        raise InputError(f"{path}: {ITEM} must hold integers or strings, not {ids.dtype}")
+    if table[TITLE].dtype != pl.String:
+        raise InputError(f"{path}: {TITLE} must hold strings, not {table[TITLE].dtype}")
+    if ids.null_count():
+        raise InputError(f"{path}: {ITEM} is missing in some rows")
+    if (repeated := ids.filter(ids.is_duplicated())).len():
+        raise InputError(f"{path} has more than one title for the item {repeated[0]}")
+    return table
+
+
+@dataclass(frozen=True, eq=False)
+class Plain:
+    """A request for the best ``k`` items of known users, without any other option."""
+
+    users: Indices
+    k: int
+    filter_seen: bool
+
+    @property
+    def size(self) -> int:
+        return len(self.users)
+
+
+def plain(engine: Engine, request: RecommendRequest) -> Plain | None:
+    """The request as user indices, if it is a plain one that can be computed with others."""
+    if not request.is_plain or request.size * request.k > MAX_TOGETHER:
+        return None
+    users = _find(engine, request)(request.users or (), "user")
+    return Plain(users, request.k, request.filter_seen) if (users >= 0).all() else None
+
+
+def answer_together(engine: Engine, requests: Sequence[Plain]) -> list[bytes]:
+    """JSON answers to plain requests with the same ``filter_seen``, computed in one batch."""
+    users = np.concatenate([request.users for request in requests])
+    choice = Choice(max(request.k for request in requests), requests[0].filter_seen)
+    results = _results(engine, _known(engine, users), choice)
+    answers = []
+    for request in requests:
+        own = [next(results) for _ in range(request.size)]
+        for result in own:
+            del result["items"][request.k :]
+        answers.append(_json(engine, None, own))
+    return answers
+
+
+def answer(engine: Engine, request: RecommendRequest) -> bytes:
+    """The JSON answer to any request for lists."""
+    seed = secrets.randbelow(2**31) if request.seed is None else request.seed
+    choice = Choice(
+        request.k,
+        request.filter_seen,
+        None if request.items is None else _items(engine, request.items),
+        _items(engine, request.exclude) if request.exclude else None,
+        seed if request.sample else None,
+        request.temperature,
+        request.approximate,
+    )
+    if request.approximate:
+        engine.ranker.required_index()  # read it once: the rankers of fold-ins are copies
+    results: list[Answer] = [{}] * request.size
+    for group in _groups(engine, request):
+        answers = zip(group.places, _results(engine, group, choice), strict=True)
+        for (place, result), row in zip(answers, group.people.rows.tolist(), strict=True):
+            if request.explain and group.ranker is not None:
+                _explain(engine, group.ranker, row, result["items"])
+            results[place] = result
+    return _json(engine, choice.seed, results)
+
+
+def _json(engine: Engine, seed: int | None, results: list[Answer]) -> bytes:
+    return orjson.dumps({"model": engine.fingerprint, "seed": seed, "results": results})
+
+
+def _find(
+    engine: Engine, request: RecommendRequest
+) -> Callable[[Sequence[int | str], Literal["user", "item"]], Indices]:
+    """How ids are looked up: ``unknown`` says whether an unknown id is an error."""
+    return engine.known if request.unknown == "error" else engine.indices
+
+
+def _items(engine: Engine, ids: Sequence[int | str]) -> Tensor:
+    return torch.from_numpy(engine.known(ids, "item"))
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """The people of one kind in a request."""
+
+    people: People
+    ids: Sequence[int | str | None]  # as the answer names them
+    places: Sequence[int]  # of their results in the answer
+    ranker: Ranker | None = None  # which can explain their lists
+
+
+def _groups(engine: Engine, request: RecommendRequest) -> Iterator[Group]:
+    """Known users or folded-in histories, then the popularity fallback for all others."""
+    find = _find(engine, request)
+    histories = [find(history, "item") for history in request.histories or ()]
+    if request.users is not None:
+        users = find(request.users, "user")
+        is_known = users >= 0
+    else:
+        is_known = np.array([(history >= 0).any() for history in histories])
+    known, unknown = (np.flatnonzero(some).tolist() for some in (is_known, ~is_known))
+    if known and request.users is not None:
+        yield replace(_known(engine, users[known]), places=known)
+    elif known:
+        yield _folded_in(engine, [histories[place] for place in known], known)
+    if unknown:
+        people = engine.ranker.unknown_users(Vocabulary(np.arange(len(unknown))))
+        ids = [request.users[place] if request.users else None for place in unknown]
+        yield Group(people, ids, unknown)
+
+
+def _known(engine: Engine, users: Indices) -> Group:
+    ids = [engine.users.user_ids[user] for user in users.tolist()]
+    people = replace(engine.users, rows=torch.from_numpy(users))
+    return Group(people, ids, range(len(ids)), engine.ranker)
+
+
+def _folded_in(engine: Engine, histories: Sequence[Indices], places: list[int]) -> Group:
+    """People given by item indices, -1 for an unknown item; each has at least one known item."""
+    known = [history[history >= 0] for history in histories]
+    users = np.repeat(np.arange(len(known)), [len(history) for history in known])
+    items = engine.data.item_ids.ids[np.concatenate(known)]
+    folded = engine.ranker.fold_in(Interactions.from_pairs(users, items, ordered=True))
+    people = folded.people(torch.arange(len(known)))
+    return Group(people, [None] * len(known), places, folded)
+
+
+def _results(engine: Engine, group: Group, choice: Choice) -> Iterator[Answer]:
+    """One result for each person of a group, in their order."""
+    people, ids = group.people, iter(group.ids)
+    for lists in people.lists(choice):
+        names = engine.data.item_ids.ids[lists.items.numpy()].tolist()
+        nothing = [[None] * len(names[0])] * len(names)
+        items = (lists.items, lists.scores, people.probabilities(lists), lists.log_propensities)
+        spread = (lists.entropy, lists.effective_items)
+        rows = zip(
+            names,
+            *(nothing if part is None else part.tolist() for part in items),
+            *([None] * len(names) if part is None else part.tolist() for part in spread),
+            strict=True,
+        )
+        for *columns, entropy, effective_items in rows:
+            yield {
+                "user": next(ids),
+                "kind": people.kind,
+                "items": [
+                    {
+                        "id": name,
+                        "title": engine.titles.of_item[item],
+                        "score": score,
+                        "probability": probability,
+                        "log_propensity": log_propensity,
+                        "because": None,
+                    }
+                    for name, item, score, probability, log_propensity in zip(*columns, strict=True)
+                    if item >= 0
+                ],
+                "entropy": entropy,
+                "effective_items": effective_items,
+            }
+
+
+def _explain(engine: Engine, ranker: Ranker, row: int, items: list[Answer]) -> None:
+    """Add to each listed item the past items that contribute most to its score."""
+    history = ranker.interactions_.items_of(row)[-EXPLAINED_HISTORY:]
+    listed = engine.indices([item["id"] for item in items], "item").tolist()
+    if not listed:
+        return
+    gains = contributions_to(ranker.trained, history, listed, engine.data.item_ids)
+    for item, index, gain in zip(items, listed, gains, strict=True):
+        order = np.argsort(-gain, kind="stable")
+        item["because"] = [
+            {**engine.item(int(history[past])), "contribution": float(gain[past])}
+            for past in order[: MAX_REASONS + 1]
+            if history[past] != index
+        ][:MAX_REASONS]

@@ -1,14 +1,13 @@
-"""What operators watch, for Prometheus.
+"""Metrics for Prometheus.
 
-With several workers each keeps its figures in files of a shared folder (prometheus_client's
-multiprocess mode), and whichever of them is asked adds up all.
+Each of several workers keeps its metrics in files of a shared folder (prometheus_client's
+multiprocess mode); the worker that is asked adds them up.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from prometheus_client import (
     CollectorRegistry,
@@ -19,14 +18,11 @@ from prometheus_client import (
     multiprocess,
 )
 
-if TYPE_CHECKING:
-    from densirank.serving.engine import Engine
-
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 
 class Metrics:
-    """The figures of one process."""
+    """The metrics of one process."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -63,27 +59,25 @@ class Metrics:
             multiprocess_mode="livesum",
         )
 
-    def serves(self, old: Engine | None, new: Engine) -> None:
-        """Another model is served from now on."""
-        if old is not None:
-            self._serving.labels(old.fingerprint, old.ranker.method).set(0)
-        self._serving.labels(new.fingerprint, new.ranker.method).set(1)
+    def serving(self, fingerprint: str, method: str, workers: int) -> None:
+        """Record whether (1) or not (0) this worker serves a model."""
+        self._serving.labels(fingerprint, method).set(workers)
 
     def text(self) -> bytes:
-        """Everything in Prometheus's text form."""
+        """All metrics in Prometheus's text format."""
         if self._folder is None:
             return generate_latest(self._registry)
-        _forget_the_dead(self._folder)
-        everyone = CollectorRegistry()
-        multiprocess.MultiProcessCollector(everyone, str(self._folder))  # type: ignore[no-untyped-call]
-        return generate_latest(everyone)
+        _remove_dead_workers(self._folder)
+        registry = CollectorRegistry()
+        multiprocess.MultiProcessCollector(registry, str(self._folder))  # type: ignore[no-untyped-call]
+        return generate_latest(registry)
 
 
-def _forget_the_dead(folder: Path) -> None:
-    """Take workers that ended out of the gauges; what they counted stays counted."""
+def _remove_dead_workers(folder: Path) -> None:
+    """Delete the gauges of workers that have ended; their counters stay."""
     for path in folder.glob("gauge_live*_*.db"):
         pid = int(path.stem.rpartition("_")[2])
         try:
             os.kill(pid, 0)
-        except OSError:  # nobody's number, or by now somebody else's
+        except OSError:  # no such process, or one of another user
             path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The JSON API: one function an address, each a line or two between HTTP and the engine."""
+"""The JSON API: one function per address, which passes the request on to the engine."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import PlainTextResponse, Response
 
 from densirank.errors import DensirankError
-from densirank.serving import answers as recommending
 from densirank.serving import browsing, schema
 from densirank.serving.batching import Compute
-from densirank.serving.config import MAX_ID, MAX_LISTED, MAX_QUERY
-from densirank.serving.engine import Answer, Engine
+from densirank.serving.engine import Answer, Engine, answer, plain
 from densirank.serving.errors import Problem
 from densirank.serving.metrics import Metrics
 from densirank.serving.reload import LiveModel
@@ -27,7 +25,7 @@ P = ParamSpec("P")
 
 @dataclass
 class Service:
-    """What the requests of one process share."""
+    """The state shared by the requests of one process."""
 
     live: LiveModel
     metrics: Metrics
@@ -39,10 +37,10 @@ def _service(request: Request) -> Service:
     return service
 
 
-UserId = Annotated[str, Path(max_length=MAX_ID, examples=["7"])]
-ItemId = Annotated[str, Path(max_length=MAX_ID, examples=["3"])]
-Search = Annotated[str, Query(max_length=MAX_QUERY)]
-Limit = Annotated[int, Query(ge=1, le=MAX_LISTED)]
+UserId = Annotated[str, Path(max_length=schema.MAX_ID, examples=["7"])]
+ItemId = Annotated[str, Path(max_length=schema.MAX_ID, examples=["3"])]
+Search = Annotated[str, Query(max_length=schema.MAX_QUERY)]
+Limit = Annotated[int, Query(ge=1, le=schema.MAX_LISTED)]
 
 
 ERRORS: dict[int, dict[str, Any]] = {
@@ -52,96 +50,96 @@ ERRORS: dict[int, dict[str, Any]] = {
         401: "There is no valid key in the request.",
         404: "The model does not know this user or item.",
         408: "The body came too slowly.",
-        409: "The folder's model cannot be loaded; the old one is still served.",
+        409: "The model in the folder cannot be loaded; the old one is still served.",
         413: "The body is too long.",
-        422: "The request does not say what it should.",
-        503: "Too many requests wait, or this one took too long.",
+        422: "The request is invalid.",
+        503: "Too many requests are waiting, or this one took too long.",
     }.items()
 }
 
 
-def _told(*codes: int) -> dict[int | str, dict[str, Any]]:
-    """The error answers of an operation, for its description."""
+def _errors(*codes: int) -> dict[int | str, dict[str, Any]]:
+    """The error responses of an operation, for the OpenAPI description."""
     return {code: ERRORS[code] for code in codes}
 
 
-v1 = APIRouter(prefix="/v1", responses=_told(401, 408, 413))
+v1 = APIRouter(prefix="/v1", responses=_errors(401, 408, 413))
 operations = APIRouter()
 
 
 @v1.post(
     "/recommend",
     response_model=schema.Recommendations,
-    responses=_told(400, 404, 422, 503),
-    summary="The items people are most likely to want next",
+    responses=_errors(400, 404, 422, 503),
+    summary="The most likely next items of users or histories",
 )
 async def recommend(asked: schema.RecommendRequest, request: Request) -> Response:
-    """For known users or for histories sent along; best first, or drawn with known propensities."""
+    """For known users or for given histories; best first, or drawn with known propensities."""
     service = _service(request)
     engine = service.live.engine
-    if (plain := recommending.plain(engine, asked)) is not None:
-        return _json(await service.compute.together(engine, plain))
-    return _json(await service.compute.apart(lambda: recommending.answer(engine, asked)))
+    if (job := plain(engine, asked)) is not None:
+        return _json(await service.compute.together(engine, job))
+    return _json(await service.compute.apart(lambda: answer(engine, asked)))
 
 
 @v1.get(
     "/users",
     response_model=schema.Users,
-    responses=_told(422, 503),
-    summary="Users whose id begins with a text",
+    responses=_errors(422, 503),
+    summary="Users whose id starts with a text",
 )
 async def users(request: Request, query: Search = "", limit: Limit = 20) -> Response:
-    """In the order of their ids; the first ones where nothing is searched for."""
+    """In the order of their ids; the first ones if the query is empty."""
     return await _apart(request, browsing.users, query, limit)
 
 
 @v1.get(
     "/users/{id:path}",
     response_model=schema.UserCard,
-    responses=_told(404, 422, 503),
+    responses=_errors(404, 422, 503),
     summary="One user's items",
 )
 async def user(id: UserId, request: Request) -> Response:
-    """Newest first, with the entropy of what comes next."""
+    """Newest first, with the entropy of the next item."""
     return await _apart(request, browsing.user, id)
 
 
 @v1.get(
     "/items",
     response_model=schema.Items,
-    responses=_told(422, 503),
-    summary="Items by their id or title",
+    responses=_errors(422, 503),
+    summary="Items by id or title",
 )
 async def items(request: Request, query: Search = "", limit: Limit = 20) -> Response:
-    """Those whose id begins with the query, then those whose title holds its words."""
+    """Items whose id starts with the query, then items whose title contains its words."""
     return await _apart(request, browsing.items, query, limit)
 
 
 @v1.get(
     "/items/{id:path}/similar",
     response_model=schema.SimilarItems,
-    responses=_told(404, 422, 503),
+    responses=_errors(404, 422, 503),
     summary="The items most similar to one",
 )
 async def similar(id: ItemId, request: Request, k: Limit = 10) -> Response:
-    """By the angle between their vectors, or by their weight where a method has such."""
+    """By the cosine of their vectors, or by the weight between them in item-based methods."""
     return await _apart(request, browsing.similar, id, k)
 
 
-@v1.get("/model", response_model=schema.ModelCard, summary="What is being served")
+@v1.get("/model", response_model=schema.ModelCard, summary="The model being served")
 async def model(request: Request) -> Response:
-    """The method, its settings, the data it was trained on and how training went."""
+    """The method, its settings, the training data and the course of training."""
     return _json(orjson.dumps(browsing.card(_service(request).live.engine)))
 
 
 @v1.post(
     "/reload",
     response_model=schema.Reloaded,
-    responses=_told(409),
-    summary="Serve what the model folder holds now",
+    responses=_errors(409),
+    summary="Load the model that the folder holds now",
 )
 async def reload(request: Request) -> Response:
-    """Requests under way finish on the old model, which also stays if the new one is broken."""
+    """Running requests finish on the old model, which stays if the new one cannot be loaded."""
     service = _service(request)
     try:
         changed = await asyncio.to_thread(service.live.reload)
@@ -152,13 +150,13 @@ async def reload(request: Request) -> Response:
 
 @operations.get("/healthz", response_model=schema.Health, summary="Whether the server is up")
 async def healthz() -> Response:
-    """Answered by the event loop alone, whatever is being computed."""
+    """Answered by the event loop, even while all threads compute."""
     return _json(b'{"status":"ok"}')
 
 
 @operations.get("/readyz", response_model=schema.Readiness, summary="Whether a model is served")
 async def readyz(request: Request) -> Response:
-    """Also tells whether the last reload failed, so that an older model than the newest serves."""
+    """Also whether the last reload failed, so that an older model than the newest is served."""
     live = _service(request).live
     answer = {
         "status": "ready",
@@ -172,10 +170,10 @@ async def readyz(request: Request) -> Response:
     "/metrics",
     response_class=PlainTextResponse,
     responses={200: {"content": {"text/plain": {"example": "densirank_requests_total 3.0"}}}},
-    summary="Figures for Prometheus",
+    summary="Metrics for Prometheus",
 )
 async def metrics(request: Request) -> Response:
-    """Requests, seconds, batches, failed reloads and the model served, over all workers."""
+    """Requests, seconds, batches, failed reloads and the served model, over all workers."""
     text = await asyncio.to_thread(_service(request).metrics.text)
     return Response(text, media_type=CONTENT_TYPE_LATEST)
 

@@ -1,4 +1,4 @@
-"""What requests may say and what answers look like; the OpenAPI description is made of these."""
+"""Requests and responses, of which the OpenAPI description is made, and their limits."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, model_validator
 
-from densirank.serving.config import (
-    MAX_EXPLAINED,
-    MAX_HISTORY,
-    MAX_ID,
-    MAX_ITEMS,
-    MAX_K,
-    MAX_USERS,
-)
+MAX_K = 1000
+MAX_USERS = 100
+MAX_HISTORY = 1000
+"""Items of one history."""
+MAX_ITEMS = 10_000
+"""Items in ``items`` or ``exclude``."""
+MAX_EXPLAINED = 100
+"""Listed items of one request with ``explain``."""
+MAX_QUERY = 100
+"""Characters of a search."""
+MAX_LISTED = 200
+"""Rows of a search or of a user's history in one response."""
+MAX_ID = 256
+"""Characters of an id."""
 
 Id = (
     Annotated[StrictInt, Field(ge=-(2**63) + 1, lt=2**63)]
@@ -21,22 +27,17 @@ Id = (
 )
 
 
-def _example(*examples: dict[str, Any]) -> ConfigDict:
+def _examples(*examples: dict[str, Any]) -> ConfigDict:
     return ConfigDict(json_schema_extra={"examples": list(examples)})
 
 
 class RecommendRequest(BaseModel):
-    """For whom, how many, among what, and how."""
+    """A request for lists: users or histories, constraints and options."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [
-                {"users": [7], "k": 5},
-                {"histories": [[3, 14]], "k": 5, "explain": True},
-                {"users": [7], "k": 5, "sample": True, "temperature": 1.5, "seed": 1},
-            ]
-        },
+    model_config = {"extra": "forbid"} | _examples(
+        {"users": [7], "k": 5},
+        {"histories": [[3, 14]], "k": 5, "explain": True},
+        {"users": [7], "k": 5, "sample": True, "temperature": 1.5, "seed": 1},
     )
 
     users: list[Id] | None = Field(None, min_length=1, max_length=MAX_USERS)
@@ -55,40 +56,45 @@ class RecommendRequest(BaseModel):
     approximate: bool = False
 
     @model_validator(mode="after")
-    def _says_for_whom(self) -> Self:
+    def _check(self) -> Self:
         if (self.users is None) == (self.histories is None):
             raise ValueError("pass exactly one of users and histories")
         if self.explain and self.k * self.size > MAX_EXPLAINED:
-            raise ValueError(f"explain is for at most {MAX_EXPLAINED} items in one answer")
+            raise ValueError(f"explain takes at most {MAX_EXPLAINED} listed items in all")
         if self.approximate and self.sample:
-            raise ValueError("a draw is over the whole catalogue: sample is never approximate")
+            raise ValueError(
+                "sample and approximate are mutually exclusive: a draw needs every item"
+            )
         return self
 
     @property
     def size(self) -> int:
-        """For how many people."""
+        """How many lists are asked for."""
         return len(self.users or self.histories or ())
 
     @property
     def is_plain(self) -> bool:
-        """Whether this asks for known users' best items and nothing else."""
+        """Whether this asks for the best items of users, without any other option."""
         special = self.sample or self.explain or self.approximate or self.items is not None
         return not (special or self.exclude or self.users is None)
 
 
-class Reason(BaseModel):
-    """A past item, and what the score of a listed item loses without it."""
+class Item(BaseModel):
+    """An item and its title."""
 
     id: int | str
     title: str | None
+
+
+class Reason(Item):
+    """A past item, and how much lower the score of a listed item is without it."""
+
     contribution: float
 
 
-class RecommendedItem(BaseModel):
+class RecommendedItem(Item):
     """One item of a list."""
 
-    id: int | str
-    title: str | None
     score: float
     probability: float | None
     log_propensity: float | None
@@ -96,7 +102,7 @@ class RecommendedItem(BaseModel):
 
 
 class Result(BaseModel):
-    """The list of one person, and how spread out that person's distribution is."""
+    """The list of one person, with the entropy of p(i|u)."""
 
     user: int | str | None
     kind: Literal["known", "folded-in", "popular"]
@@ -106,9 +112,9 @@ class Result(BaseModel):
 
 
 class Recommendations(BaseModel):
-    """One result for each person asked for, in the order of the request."""
+    """One result per user or history, in the order of the request."""
 
-    model_config = _example(
+    model_config = _examples(
         {
             "model": "8261631abfb170e9",
             "seed": None,
@@ -139,59 +145,52 @@ class Recommendations(BaseModel):
 
 
 class UserRow(BaseModel):
-    """A user as a search shows it."""
+    """A user in a search result."""
 
     id: int | str
     items: int
 
 
 class Users(BaseModel):
-    """Users whose id begins with the query."""
+    """Users whose id starts with the query."""
 
-    model_config = _example({"users": [{"id": 7, "items": 31}]})
+    model_config = _examples({"users": [{"id": 7, "items": 31}]})
 
     users: list[UserRow]
 
 
-class Item(BaseModel):
-    """An item and its title."""
-
-    id: int | str
-    title: str | None
-
-
 class ItemRow(Item):
-    """An item as a search shows it."""
+    """An item in a search result."""
 
     popularity: int
 
 
 class Items(BaseModel):
-    """Items whose id begins with the query or whose title holds its words."""
+    """Items whose id starts with the query or whose title contains its words."""
 
-    model_config = _example({"items": [{"id": 3, "title": "Tea", "popularity": 812}]})
+    model_config = _examples({"items": [{"id": 3, "title": "Tea", "popularity": 812}]})
 
     items: list[ItemRow]
 
 
 class SimilarItem(Item):
-    """An item and how similar it is."""
+    """An item and its similarity."""
 
     score: float
 
 
 class SimilarItems(BaseModel):
-    """The most similar first."""
+    """Similar items, the most similar first."""
 
-    model_config = _example({"items": [{"id": 14, "title": "Jam", "score": 0.93}]})
+    model_config = _examples({"items": [{"id": 14, "title": "Jam", "score": 0.93}]})
 
     items: list[SimilarItem]
 
 
 class UserCard(BaseModel):
-    """A user's items, newest first, and how spread out the distribution of the next one is."""
+    """A user's items, newest first, and the entropy of the next one."""
 
-    model_config = _example(
+    model_config = _examples(
         {
             "id": 7,
             "history": [{"id": 3, "title": "Tea"}],
@@ -207,9 +206,9 @@ class UserCard(BaseModel):
 
 
 class ModelCard(BaseModel):
-    """What is being served."""
+    """The model being served."""
 
-    model_config = _example(
+    model_config = _examples(
         {
             "model": "8261631abfb170e9",
             "method": "wd-lgcn",
@@ -241,9 +240,9 @@ class ModelCard(BaseModel):
 
 
 class Reloaded(BaseModel):
-    """Which model is served now, and whether it is another one than before."""
+    """The model served now, and whether it differs from the one before."""
 
-    model_config = _example({"model": "8261631abfb170e9", "changed": True})
+    model_config = _examples({"model": "8261631abfb170e9", "changed": True})
 
     model: str
     changed: bool
@@ -252,15 +251,15 @@ class Reloaded(BaseModel):
 class Health(BaseModel):
     """Whether the server is up."""
 
-    model_config = _example({"status": "ok"})
+    model_config = _examples({"status": "ok"})
 
     status: Literal["ok"]
 
 
 class Readiness(BaseModel):
-    """Whether requests can be answered, and whether the folder's newest model is the one served."""
+    """Whether requests can be answered, and whether the last reload failed."""
 
-    model_config = _example(
+    model_config = _examples(
         {"status": "ready", "model": "8261631abfb170e9", "last_reload_failed": False}
     )
 
@@ -270,16 +269,16 @@ class Readiness(BaseModel):
 
 
 class ErrorBody(BaseModel):
-    """A code for programs and a sentence for people."""
+    """A code for programs and a message for people."""
 
     code: str
     message: str
 
 
 class ErrorAnswer(BaseModel):
-    """What every error looks like."""
+    """An error response."""
 
-    model_config = _example(
+    model_config = _examples(
         {"error": {"code": "unknown_user", "message": "the model does not know the user 7"}}
     )
 

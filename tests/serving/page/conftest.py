@@ -15,7 +15,7 @@ import pytest
 from looking import BEYOND_DOUBLES, ITEMS, TITLES, Visit, served
 
 from densirank import Ranker
-from densirank.serving.config import ServeConfig
+from densirank.serving.app import ServeConfig
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -12,7 +12,7 @@ import pytest
 from looking import BEYOND_DOUBLES, TITLES, Visit, names, percents, recommended, served, texts
 
 from densirank import Ranker
-from densirank.serving.config import ServeConfig
+from densirank.serving.app import ServeConfig
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

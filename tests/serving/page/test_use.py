@@ -16,7 +16,7 @@ from looking import (
     texts,
 )
 
-from densirank.serving.config import ServeConfig
+from densirank.serving.app import ServeConfig
 
 
 def test_everything_can_be_done_from_the_keyboard(visit: Visit) -> None:

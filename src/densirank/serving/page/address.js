@@ -1,6 +1,6 @@
-/** The page's state is its address: `#user=7`, `#item=3&item=14`, `#model`, or nothing yet. */
+/** The state of the page is its address: `#user=7`, `#item=3&item=14`, `#model` or empty. */
 
-/** Ids in an address are text; the service takes numbers that are spelt out. */
+/** Ids in an address are text; the service accepts integer ids as text. */
 export function read() {
   const text = location.hash.slice(1);
   const parameters = new URLSearchParams(text);
@@ -13,7 +13,7 @@ export function read() {
 export const ofUser = (id) => `#${new URLSearchParams({ user: id })}`;
 export const ofItems = (ids) => `#${new URLSearchParams(ids.map((id) => ["item", id]))}`;
 
-/** Go there; the page follows its address. */
+/** Set the address; the page follows it. */
 export function go(address) {
   location.hash = address;
 }

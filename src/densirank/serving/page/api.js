@@ -1,9 +1,9 @@
-/** The service's JSON API; whatever goes wrong becomes an error whose message is a sentence. */
+/** The JSON API of the service; every failure becomes an error with a readable message. */
 
 const KEY = "densirank-key";
-const titles = new Map(); // of every item met in an answer, by its id as text
+const titles = new Map(); // of every item in a response, by its id as text
 
-/** What the service refused, or that it could not be asked. */
+/** An error of the service, or a failure to reach it. */
 export class Refusal extends Error {
   constructor(code, message) {
     super(sentence(message));
@@ -20,23 +20,23 @@ export const users = (query, limit, signal) => search("users", query, limit, sig
 export const items = (query, limit, signal) => search("items", query, limit, signal);
 export const similar = (id, k) => ask(`v1/items/${encodeURIComponent(id)}/similar?k=${k}`);
 
-/** The one result for a person: `{user: id}`, or `{items: [ids]}` for a history put together. */
+/** The result for a person: `{user: id}`, or `{items: [ids]}` for a history. */
 export async function recommend(person, options, signal) {
   const who = person.items ? { histories: [person.items] } : { users: [person.user] };
   const answer = await ask("v1/recommend", { body: { ...who, ...options }, signal });
   return { model: answer.model, ...answer.results[0] };
 }
 
-/** The past items that speak most for one item: what its score would lose without each of them. */
+/** The past items that contribute most to the score of an item. */
 export async function reasons(person, item) {
   const { items: listed } = await recommend(person, { k: 1, items: [item], explain: true });
   return listed[0]?.because ?? [];
 }
 
-/** What an item is called: its title, or its id where it has none. */
+/** The title of an item, or its id if it has none. */
 export const nameOf = (item) => item.title || String(item.id);
 
-/** The items of these ids with their titles, asked for where no answer has named them yet. */
+/** The items of these ids with their titles, which are requested if they are not known yet. */
 export const named = (ids, signal) =>
   Promise.all(
     ids.map(async (id) => {
@@ -70,7 +70,7 @@ async function ask(path, { body, signal } = {}) {
 const UNREACHABLE = "The service does not answer. It may have stopped, or the network is down.";
 const unreadable = ({ status }) => `The service's answer (status ${status}) cannot be read.`;
 
-/** Ids of integers beyond 2^53 stay as they were written; titles are remembered on the way. */
+/** Integer ids above 2^53 stay text; titles are stored. */
 function exactly(key, value, context) {
   if (typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value)) {
     return /^-?\d+$/.test(context?.source) ? context.source : value;

@@ -1,4 +1,4 @@
-/** The model card: what was learnt, from what, how, and how well. */
+/** The model card: data, training, metrics and settings. */
 
 import * as api from "./api.js";
 import { lineChart } from "./chart.js";
@@ -7,7 +7,7 @@ import { count, counted, percentsUpTo, plainly } from "./numbers.js";
 
 let served = null; // the fingerprint of the model whose card is shown
 
-/** Show the card of what is served now, unless it is known to be there already. */
+/** Show the card of the served model, unless it is shown already. */
 export async function showCard(fingerprint = null) {
   if (served !== null && fingerprint === served) return;
   const card = await api.model();

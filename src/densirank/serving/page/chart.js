@@ -1,4 +1,4 @@
-/** A line over the iterations of a training, drawn as wide as its place is. */
+/** A line chart over the iterations of training, as wide as its container. */
 
 import { drawn, element } from "./dom.js";
 import { count } from "./numbers.js";
@@ -44,7 +44,7 @@ function drawing(title, points, marked, width) {
 
 const label = (x, y, anchor, text) => drawn("text", { x, y, "text-anchor": anchor }, text);
 
-/** The straight way from the range of the values to that of the picture. */
+/** A linear map from a range of values to a range of pixels. */
 function scale(from, to, low, high) {
   return (value) => low + ((value - from) / (to - from || 1)) * (high - low);
 }

@@ -5,8 +5,8 @@ import { byId, element, settled } from "./dom.js";
 const PAUSE = 120; // milliseconds without a key before a search
 
 /**
- * `search(query, signal)` finds options `{id, name, note}`, `pick(id)` is told which was chosen and
- * `none(query)` says that nothing was found.
+ * `search(query, signal)` returns options `{id, name, note}`, `pick(id)` receives the selected one
+ * and `none(query)` returns the message for an empty result.
  */
 export function combobox(input, { search, pick, none, onError }) {
   const list = byId(input.getAttribute("aria-controls"));

@@ -1,11 +1,11 @@
-/** Elements are made by calls: a title is text wherever it goes, and never becomes markup. */
+/** Functions that create elements: titles are always text, never markup. */
 
 /** An element with attributes (`onclick` and its like are listeners) and children. */
 export function element(tag, attributes = {}, ...children) {
   return filled(document.createElement(tag), attributes, children);
 }
 
-/** The same for a drawing. */
+/** The same for SVG. */
 export function drawn(tag, attributes = {}, ...children) {
   return filled(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 }
@@ -19,21 +19,21 @@ function filled(node, attributes, children) {
   return node;
 }
 
-/** A bar whose length is a share of the longest one; the number is always beside it as text. */
+/** A bar whose length is a share of the longest one; the number is shown as text next to it. */
 export function bar(share, kind = "") {
   const node = element("span", { class: `bar ${kind}`, "aria-hidden": "true" });
   node.style.setProperty("--share", Math.min(1, Math.max(0, share)));
   return node;
 }
 
-/** Put other children into an element; where the focus was among the old ones it goes to `heir`. */
+/** Replace the children of an element; if one of them had the focus, it moves to `heir`. */
 export function refill(container, children, heir) {
   const hadFocus = container.contains(document.activeElement);
   container.replaceChildren(...children);
   if (hadFocus) heir.focus();
 }
 
-/** A function that waits until calls have stopped for a moment; `cancel` drops the one that waits. */
+/** A debounced function; `cancel` drops a pending call. */
 export function settled(milliseconds, call) {
   let timer;
   const later = (...values) => {

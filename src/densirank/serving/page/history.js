@@ -1,4 +1,4 @@
-/** What a person had: the items of a known user, or those that were put together by hand. */
+/** The history: the items of a known user, or items selected on the page. */
 
 import * as address from "./address.js";
 import * as api from "./api.js";
@@ -22,19 +22,19 @@ export async function showHistory(person, signal) {
   byId("history").hidden = false;
 }
 
-/** Nobody is chosen. */
+/** Hide the history: no person is selected. */
 export function forgetHistory() {
   shown = [];
   if (byId("history").contains(document.activeElement)) byId("item-search").focus();
   byId("history").hidden = true;
 }
 
-/** The person shown, had they had this item too. */
+/** Show the person with this item added to the history. */
 export function add(id) {
   address.go(address.ofItems([String(id), ...shown.filter((other) => other !== String(id))]));
 }
 
-/** A button that adds an item. */
+/** A button that adds an item to the history. */
 export function adder(item) {
   const attributes = {
     type: "button",

@@ -1,4 +1,4 @@
-/** The page follows its address: whom it names is shown, and every click names somebody. */
+/** The page follows its address: it shows the person in the address, and clicks change it. */
 
 import * as address from "./address.js";
 import * as api from "./api.js";
@@ -25,7 +25,7 @@ async function follow() {
   byId("to-model").toggleAttribute("aria-current", view === "model");
   if (view === "people") byId("to-people").href = location.hash || "#";
   tell(null);
-  byId("people").removeAttribute("aria-busy"); // of what is no longer wanted
+  byId("people").removeAttribute("aria-busy"); // left by an aborted request
   try {
     if (view === "model") await showCard();
     else await showPerson(person, signal);
@@ -70,7 +70,7 @@ async function showPopular(signal) {
   byId("popular").replaceChildren(...tiles);
 }
 
-/** Say what went wrong, or that all is well again. */
+/** Show an error, or hide the last one. */
 function tell(error) {
   const needsKey = error?.code === "unauthorised";
   byId("key-form").hidden = !needsKey;

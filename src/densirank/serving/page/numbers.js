@@ -1,4 +1,4 @@
-/** Numbers as people read them. */
+/** Number formats. */
 
 const whole = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
 
@@ -7,7 +7,7 @@ export const count = (value) => whole.format(value);
 /** "1 item", "1,204 items". */
 export const counted = (value, noun) => `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
 
-/** How to write probabilities in percent so that a column lines up and the largest has 3 digits. */
+/** A format of percentages in which a column lines up and the largest value has 3 digits. */
 export function percentsUpTo(largest) {
   const decimals = Math.min(9, Math.max(2, 2 - Math.floor(Math.log10(100 * largest))));
   const least = 10 ** -decimals;
@@ -18,13 +18,13 @@ export function percentsUpTo(largest) {
   };
 }
 
-/** With its sign, and a minus that is as wide as the plus. */
+/** A number with its sign, and a minus as wide as the plus. */
 export function signed(value) {
   const digits = Math.abs(value).toFixed(2);
   return digits === "0.00" ? digits : (value < 0 ? "−" : "+") + digits;
 }
 
-/** A setting, a metric or whatever else a card may hold. */
+/** A value of the model card. */
 export function plainly(value) {
   if (value === null) return "none";
   if (value === true) return "yes";

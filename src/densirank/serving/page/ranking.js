@@ -1,4 +1,4 @@
-/** The likeliest next items with their probabilities; behind each one why, and what is similar. */
+/** The most likely next items with their probabilities, and for each its reasons and neighbours. */
 
 import * as api from "./api.js";
 import { bar, byId, element, refill } from "./dom.js";
@@ -8,7 +8,7 @@ import { counted, percentsUpTo, signed } from "./numbers.js";
 const LISTED = 10;
 const REASONS_OR_NEIGHBOURS = 5;
 
-/** Ask for a person's list and show it; tells which model it is from. */
+/** Request a person's list and show it; returns the fingerprint of its model. */
 export async function showRanking(person, signal) {
   const result = await api.recommend(person, { k: LISTED }, signal);
   const [first] = result.items;
@@ -53,7 +53,7 @@ function toggle(button, panel, person, item) {
   }
 }
 
-/** A part of the panel that fills itself when its rows come, or says why they do not. */
+/** A part of the panel that shows its rows when they arrive, or the error. */
 function section(title, note, rows) {
   const list = element("ol", { class: "plain", "aria-busy": "true" });
   const told = element("p", { class: "note", role: "status" }, note);

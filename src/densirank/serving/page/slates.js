@@ -11,14 +11,14 @@ const seed = byId("seed");
 let person = null;
 let drawing = new AbortController();
 
-/** Draw for a person. */
+/** Draw lists for a person, or hide them if there is none. */
 export function showSlates(chosen) {
   person = chosen;
   byId("slates").hidden = person === null;
   if (person) draw();
 }
 
-const temperature = () => 2 ** Number(slider.value); // the slider moves in factors, not in sums
+const temperature = () => 2 ** Number(slider.value); // the slider is logarithmic
 const firstSeed = () => Math.max(0, Math.trunc(Number(seed.value)) || 0);
 
 async function draw() {

@@ -1,14 +1,17 @@
 """Which source files a call passes through: how far a reader has to jump to follow it.
 
-    python scripts/trace_files.py
+    python scripts/trace_files.py [--write CONTRIBUTING.md]
 
 Counts the files under src/densirank of which a function runs during one CPU training step,
 ``densirank recommend MODEL --user ID`` and one served request, and prints them in the order in
-which they are first entered. What modules execute when they are imported is not counted.
+which they are first entered. What modules execute when they are imported is not counted. With
+--write the tables of that page are made anew.
 """
 
 from __future__ import annotations
 
+import argparse
+import ast
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -108,8 +111,31 @@ def _ranker(method: str) -> Ranker:
     return Ranker(method, dim=8, iterations=3, device="cpu").fit(world.train)
 
 
+def table(files: list[str]) -> str:
+    """A Markdown table of the files, each with the first sentence of its docstring."""
+    rows = ["| file | what it is |", "|---|---|"]
+    for file in files:
+        text = ast.get_docstring(ast.parse((SOURCE / file).read_text(encoding="utf-8"))) or ""
+        sentence = " ".join(text.partition("\n\n")[0].split())
+        rows.append(f"| `{file}` | {sentence} |")
+    return "\n".join(rows)
+
+
+def write_tables(page: Path, tables: dict[str, list[str]]) -> None:
+    """Put the tables between the marks of a page."""
+    text = page.read_text(encoding="utf-8")
+    for name, files in tables.items():
+        begin, end = f"<!-- traced: {name} -->", "<!-- end -->"
+        before, _, rest = text.partition(begin)
+        text = f"{before}{begin}\n\n{table(files)}\n\n{end}{rest.partition(end)[2]}"
+    page.write_text(text, encoding="utf-8")
+
+
 def main() -> None:
     """Trace each path and print its files."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="make the tables of this page")
+    given = parser.parse_args()
     with TemporaryDirectory() as name:
         folder = Path(name) / "model"
         _ranker("wd-mf").save(folder)
@@ -125,6 +151,10 @@ def main() -> None:
         print(f"{what}: {len(files)}")
         for file in files:
             print(f"  {file}")
+    if given.write is not None:
+        step_files, _, command_files, request_files = paths.values()
+        tables = {"step": step_files, "recommend": command_files, "request": request_files}
+        write_tables(given.write, tables)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
-from densirank import __version__
+from densirank._version import __version__
 from densirank.errors import InputError
 from densirank.serving.batching import Compute
 from densirank.serving.errors import Problem, error_response

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from copy import copy
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
 
-from densirank import METHODS, Ranker
+from densirank import METHODS, Interactions, Ranker
 from densirank.data.synthetic import kl_divergence, planted
 from densirank.errors import InputError
 from densirank.evaluation.off_policy import inverse_propensity
@@ -200,3 +203,72 @@ def slates(users: list[int], items: list[int], ranks: list[int]) -> pl.DataFrame
 def test_bad_requests_get_a_sentence(ranker: Ranker, call: object, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         call(ranker)  # type: ignore[operator]
+
+
+# --- the base density -----------------------------------------------------------------------------
+
+
+def skewed() -> tuple[Interactions, Interactions]:
+    """Draws from p ∝ popularity · exp(taste), and more of them to be held out."""
+    random = np.random.default_rng(0)
+    n_users, n_items, had = 300, 80, 12
+    tastes = random.normal(size=(n_users, 3)) @ random.normal(size=(3, n_items))
+    logits = 2.0 * random.normal(size=n_items) + 0.7 * tastes
+    order = np.argsort(-(logits + random.gumbel(size=logits.shape)), axis=1)
+    users = np.repeat(np.arange(n_users), had)
+    train = Interactions.from_pairs(users, order[:, :had].ravel())
+    held = Interactions.from_pairs(np.arange(n_users), order[:, had])
+    return train, held
+
+
+def mean_log_likelihood(ranker: Ranker, held: Interactions) -> float:
+    """Of the held-out items by the ranker's own density."""
+    found = ranker.density()
+    columns = {item: place for place, item in enumerate(found.item_ids.tolist())}
+    known = [(int(user), columns[item]) for user, item in held.pairs() if item in columns]
+    return float(np.mean([found.log_probabilities[user, column] for user, column in known]))
+
+
+@pytest.mark.parametrize("method", ["pde-mf", "wd-mf", "mle-mf", "pde-lgcn", "wd-lgcn"])
+def test_a_density_with_a_base_is_likelier_than_its_scores_alone(method: str) -> None:
+    """Training estimates p0 · exp f: softmax(f) forgets half of it, and calibration mends it."""
+    train, held = skewed()
+    settings: dict[str, Any] = {"dim": 8, "base_exponent": 1.0, "candidates": "all", "l2": 0.05}
+    ranker = Ranker(method, device="cpu", **settings).fit(train)
+    whole = mean_log_likelihood(ranker, held)
+    forgetful = copy(ranker)
+    forgetful.settings_ = ranker.spec.settings(**(settings | {"base_exponent": 0.0}))
+    assert whole > mean_log_likelihood(forgetful, held) + 0.1
+    assert mean_log_likelihood(ranker.calibrate(held), held) >= whole - 1e-4
+
+
+def test_lists_are_ranked_by_score_unless_by_probability() -> None:
+    train, _ = skewed()
+    ranker = Ranker("pde-mf", device="cpu", dim=8, base_exponent=1.0).fit(train)
+    by_score = ranker.recommend(k=10)
+    by_probability = ranker.recommend(k=10, rank_by="probability")
+    assert by_score["item_id"].to_list() != by_probability["item_id"].to_list()
+    for _, rows in by_probability.group_by("user_id"):
+        assert rows["probability"].is_sorted(descending=True)
+    for _, rows in by_score.group_by("user_id"):
+        assert rows["score"].is_sorted(descending=True)
+    both = by_score.join(by_probability, on=["user_id", "item_id"])
+    np.testing.assert_allclose(both["score"], both["score_right"], rtol=1e-6)
+    np.testing.assert_allclose(both["probability"], both["probability_right"], rtol=1e-5)
+    with pytest.raises(InputError, match="rank_by must be 'score' or 'probability', not 'taste'"):
+        ranker.recommend(rank_by="taste")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="approximate lists are ranked by score"):
+        ranker.build_index("clusters").recommend(approximate=True, rank_by="probability")
+
+
+def test_a_sample_follows_the_density_with_its_base() -> None:
+    train, _ = skewed()
+    ranker = Ranker("pde-mf", device="cpu", dim=8, base_exponent=1.0).fit(train)
+    drawn = ranker.sample(k=3, seed=1)
+    first = drawn.filter(pl.col("rank") == 1)
+    np.testing.assert_allclose(
+        np.exp(first["log_propensity"].to_numpy()), first["probability"], rtol=1e-4
+    )
+    np.testing.assert_allclose(
+        ranker.log_propensity(drawn), drawn["log_propensity"].to_numpy(), rtol=1e-6
+    )

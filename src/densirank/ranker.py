@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from copy import copy
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 import torch
@@ -33,9 +33,10 @@ from densirank.ranking.density import Density, check_size, density_blocks
 from densirank.ranking.explain import contributions
 from densirank.ranking.fold_in import Histories, fold_in, without_users
 from densirank.ranking.index import MeasuredIndex, build_index
-from densirank.ranking.lists import Choice, Kind, People, unknown_users
+from densirank.ranking.lists import Choice, Kind, People, RankBy, unknown_users
 from densirank.ranking.sampling import slate_log_propensities
 from densirank.ranking.topk import top_k
+from densirank.risks.weighting import base_density
 from densirank.scores import CalibratedScorer, Calibration, VectorScorer
 from densirank.settings import Settings
 from densirank.storage import StoredModel, load_index, load_model, save_index, save_model
@@ -292,11 +293,12 @@ class Ranker:
         exclude: Ids | None = None,
         unknown: Literal["error", "popular"] = "error",
         approximate: bool = False,
+        rank_by: RankBy = "score",
     ) -> pl.DataFrame:
         """The best ``k`` items of each user.
 
-        The order is that of the scores f_u(i); the probability is the (calibrated) p(i|u) over the
-        items that could be listed. If fewer than ``k`` items are left, there are fewer rows.
+        The probability is the (calibrated) p(i|u) ∝ p0(i) · exp(f_u(i)) over the items that could
+        be listed. If fewer than ``k`` items are left, there are fewer rows.
 
         Parameters
         ----------
@@ -316,6 +318,10 @@ class Ranker:
         approximate
             Search the index of :meth:`build_index`: faster in a large catalogue, with the same
             scores but null probabilities, since they need a sum over the whole catalogue.
+        rank_by
+            ``score``: by f_u(i), how much more likely an item is for this user than for others;
+            ``probability``: by p(i|u). They differ with a base density p0 that is not uniform
+            (``base_exponent``) or a calibrated popularity exponent.
 
         Returns
         -------
@@ -337,7 +343,9 @@ class Ranker:
         >>> ranker.recommend("zoe", k=1, unknown="popular")["item_id"].to_list()
         ['jam']
         """
-        choice = self._choice(k, filter_seen, items, exclude, approximate=approximate)
+        choice = self._choice(
+            k, filter_seen, items, exclude, approximate=approximate, rank_by=rank_by
+        )
         if unknown not in ("error", "popular"):
             raise InputError(f"unknown must be 'error' or 'popular', not {unknown!r}")
         ids, item_ids = self.interactions_.user_ids, self.interactions_.item_ids
@@ -776,9 +784,13 @@ class Ranker:
         2
         """
         draws = self.held_out(validation).draws(calibration.MAX_USERS)
-        log_popularity = self._density().log_popularity
+        density = self._density()
         self.calibration_ = calibration.fit_calibration(
-            self.scorer_, draws, log_popularity, popularity=popularity
+            self.scorer_,
+            draws,
+            density.log_popularity,
+            popularity=popularity,
+            log_base=density.log_base,
         )
         return self
 
@@ -1246,7 +1258,9 @@ class Ranker:
 
     def _density(self) -> CalibratedScorer:
         item_counts = torch.from_numpy(self.items_.counts)
-        return CalibratedScorer(self.scorer_, self.calibration_ or Calibration(), item_counts)
+        log_base = base_density(self.settings_, self.items_.counts, self.scorer_.device)
+        calibration = self.calibration_ or Calibration()
+        return CalibratedScorer(self.scorer_, calibration, item_counts, log_base)
 
     def _choice(
         self,
@@ -1258,8 +1272,13 @@ class Ranker:
         seed: int | None = None,
         temperature: float = 1.0,
         approximate: bool = False,
+        rank_by: RankBy = "score",
     ) -> Choice:
         check_k(k)
+        if rank_by not in get_args(RankBy):
+            raise InputError(f"rank_by must be 'score' or 'probability', not {rank_by!r}")
+        if approximate and rank_by != "score":
+            raise InputError("approximate lists are ranked by score: probabilities need all items")
         return Choice(
             k,
             filter_seen,
@@ -1268,6 +1287,7 @@ class Ranker:
             None if seed is None else checked_seed(seed),
             checked_temperature(temperature),
             approximate,
+            rank_by,
         )
 
     def _barring(self, filter_seen: bool, items: Ids | None, exclude: Ids | None) -> Barring:

@@ -121,11 +121,12 @@ class Calibration:
 
 @dataclass(frozen=True)
 class CalibratedScorer:
-    """A scorer of logits f_u(i) / T + β log popularity(i), whose softmax is p(i|u)."""
+    """A scorer of logits log p0(i) + f_u(i) / T + β log popularity(i), whose softmax is p(i|u)."""
 
     scorer: Scorer
     calibration: Calibration
     item_counts: Tensor  # (items,) users of each item in training
+    log_base: Tensor | None = None  # (items,) log p0 up to a constant; None: uniform
 
     @cached_property
     def log_popularity(self) -> Tensor:
@@ -151,7 +152,7 @@ class CalibratedScorer:
     def logits(
         self, scores: Tensor, items: Tensor | None = None, out: Tensor | None = None
     ) -> Tensor:
-        """The logits of scores f of all items, or of these; the scores themselves if T = 1, β = 0.
+        """The logits of scores f of all items, or of these; the scores themselves by default.
 
         >>> calibration = Calibration(temperature=2.0, popularity_exponent=1.0)
         >>> scorer = VectorScorer(torch.empty(0, 1), torch.ones(2, 1))
@@ -165,4 +166,7 @@ class CalibratedScorer:
         if self.calibration.popularity_exponent != 0:
             popular = self.log_popularity if items is None else self.log_popularity[items]
             logits = torch.add(logits, self.calibration.popularity_exponent * popular, out=out)
+        if self.log_base is not None:
+            base = self.log_base if items is None else self.log_base[items]
+            logits = torch.add(logits, base, out=out)
         return logits

@@ -104,20 +104,24 @@ def items_had_keep_their_scores(subject: Subject) -> None:
 
 
 def lists_go_from_the_best_to_the_worst(subject: Subject) -> None:
-    """Ranks count from 1, and neither scores nor probabilities rise on the way."""
+    """Ranks count from 1, and what they are ranked by does not rise on the way."""
     for _, rows in subject.ranker.recommend(k=SIZE).group_by("user_id", maintain_order=True):
         assert rows["rank"].to_list() == list(range(1, len(rows) + 1)), "ranks have gaps"
         assert rows["score"].is_sorted(descending=True), "scores rise down a list"
+    for _, rows in subject.ranker.recommend(k=SIZE, rank_by="probability").group_by("user_id"):
         assert rows["probability"].is_sorted(descending=True), "probabilities rise down a list"
 
 
-def probabilities_are_the_softmax_of_the_scores(subject: Subject) -> None:
-    """p(i|u) of what can be listed adds up to 1 and is made of the scores."""
+def probabilities_are_the_base_density_times_exp_of_the_scores(subject: Subject) -> None:
+    """p(i|u) ∝ p0(i) · exp(f_u(i)) adds up to 1 over what can be listed."""
+    settings, data = subject.ranker.settings_.to_json(), subject.ranker.interactions_
+    log_base = settings.get("base_exponent", 0) * np.log(np.maximum(data.item_counts, 1))
     for filter_seen in (True, False):
         lists = subject.ranker.recommend(k=SIZE, filter_seen=filter_seen)
         for _, rows in lists.group_by("user_id"):
             given = rows["probability"].to_numpy()
-            expected = softmax(rows["score"].to_numpy().astype(np.float64))
+            base = log_base[data.item_ids.indices(rows["item_id"].to_numpy())]
+            expected = softmax(rows["score"].to_numpy().astype(np.float64) + base)
             np.testing.assert_allclose(given.sum(), 1, rtol=1e-5)
             np.testing.assert_allclose(given, expected, rtol=1e-4)
 
@@ -232,7 +236,7 @@ METHOD_CHECKS: tuple[Callable[[Subject], None], ...] = (
     lists_hold_every_unseen_item_once,
     items_had_keep_their_scores,
     lists_go_from_the_best_to_the_worst,
-    probabilities_are_the_softmax_of_the_scores,
+    probabilities_are_the_base_density_times_exp_of_the_scores,
     scores_are_dot_products_and_a_sparse_part,
     similar_items_were_had_by_the_same_people,
     the_seed_decides,

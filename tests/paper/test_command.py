@@ -207,7 +207,7 @@ def test_a_data_set_that_is_not_there_is_said_once(
     monkeypatch.setitem(PUBLIC_SETS, "elsewhere", PUBLIC_SETS["tiny"])
     done = paper("all", "--quick", "--run", *BOTH, "--datasets", "elsewhere")
     assert done.exit_code == 1
-    assert done.stderr.count("elsewhere is published nowhere") == 1
+    assert done.stderr.count("elsewhere cannot be downloaded") == 1
     assert done.stdout.count("1 of 1") == 2  # the tiny set's
 
 

@@ -105,7 +105,7 @@ def test_the_command_goes_on_where_one_process_was_stopped(tmp_path: Path, proce
     words = ("recommend", order.model, "--all", "-k", 3, "--out", out, "--device", "cpu")
     done = processes(2, "-m", "densirank", *words)
     assert done.status == 0, done.stderr
-    assert "1 of 3 parts are there already" in done.stderr
+    assert "1 of 3 parts exist already" in done.stderr
     assert done.stderr.count("61,500 rows written") == 1
     assert out.read_bytes() == order.target.read_bytes()
     assert not stopped.folder.exists()

@@ -46,12 +46,17 @@ class Likelihood:
 
 
 def fit_calibration(
-    scorer: Scorer, draws: Draws, log_popularity: Tensor, *, popularity: bool
+    scorer: Scorer,
+    draws: Draws,
+    log_popularity: Tensor,
+    *,
+    popularity: bool,
+    log_base: Tensor | None = None,
 ) -> Calibration:
     """The calibration of maximum likelihood; β = 0 without ``popularity``."""
 
     def at(point: Floats) -> Likelihood:
-        return likelihood(scorer, draws, log_popularity, *_both(point))
+        return likelihood(scorer, draws, log_popularity, *_both(point), log_base)
 
     point, best = maximum(at, 2 if popularity else 1)
     sharpness, exponent = _both(point)
@@ -71,11 +76,16 @@ def _both(point: Floats) -> tuple[float, float]:
 
 
 def likelihood(
-    scorer: Scorer, draws: Draws, log_popularity: Tensor, sharpness: float, exponent: float
+    scorer: Scorer,
+    draws: Draws,
+    log_popularity: Tensor,
+    sharpness: float,
+    exponent: float,
+    log_base: Tensor | None = None,
 ) -> Likelihood:
-    """The mean log-likelihood of the draws, p(i|u) ∝ exp(sharpness · f + exponent · g).
+    """The mean log-likelihood of the draws, p(i|u) ∝ p0(i) · exp(sharpness · f + exponent · g).
 
-    f is the scores and g the log-popularity.
+    f is the scores, g the log-popularity, and log p0 is fixed (None: uniform).
     """
     total, slope, curvature = 0.0, np.zeros(2), np.zeros((2, 2))
     g = log_popularity - log_popularity.mean()
@@ -85,7 +95,8 @@ def likelihood(
         counts = own.counts.double()
         barred = torch.isneginf(f)
         f.masked_fill_(barred, 0)
-        logits = (f * sharpness).add_(g * exponent).masked_fill_(barred, -torch.inf)
+        fixed = g * exponent if log_base is None else g * exponent + log_base
+        logits = (f * sharpness).add_(fixed).masked_fill_(barred, -torch.inf)
         log_p = logits.log_softmax(dim=1)
         del logits
         total += float(log_p[own.row_of_entry, own.columns].double().sum())

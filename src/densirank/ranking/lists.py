@@ -24,6 +24,7 @@ from densirank.ranking.topk import Lists, top_k
 from densirank.scores import CalibratedScorer, Calibration, VectorScorer
 
 Kind = Literal["known", "folded-in", "popular"]
+RankBy = Literal["score", "probability"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +38,7 @@ class Choice:
     seed: int | None = None  # of a draw; None: the best items
     temperature: float = 1.0
     approximate: bool = False  # search the index of the model
+    rank_by: RankBy = "score"
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +68,10 @@ class People:
             return draw_slates(density, self.rows, k, choice.temperature, choice.seed, **barring)
         if choice.approximate and self.index is not None:
             return search_top_k(self.index(), self.scorer, self.rows, k, **barring)
-        return top_k(self.scorer, self.rows, k, logits=density.logits, **barring)
+        by_logits = choice.rank_by == "probability"
+        return top_k(
+            self.scorer, self.rows, k, logits=density.logits, by_logits=by_logits, **barring
+        )
 
     def probabilities(self, lists: Lists) -> Tensor | None:
         """p(i|u) of the listed items, (people, k); None for approximate lists."""

@@ -38,19 +38,24 @@ def top_k(
     k: int,
     *,
     logits: Callable[[Tensor], Tensor] | None = None,
+    by_logits: bool = False,
     **barring: Unpack[BlockOptions],
 ) -> Iterator[Lists]:
     """The best ``k`` rankable items of each user, a block of users at a time.
 
     ``barring`` says what is rankable, see :func:`~densirank.ranking.blocks.score_blocks`.
     ``logits`` turns scores into the logits of a density; with it, lists carry the normaliser and
-    the entropy of that density.
+    the entropy of that density, and ``by_logits`` ranks by them, which is by probability.
     """
     for block, scores in score_blocks(scorer, users, **barring):
-        normaliser, entropy = (None, None) if logits is None else spread(logits(scores))
-        best, items = best_columns(scores, min(k, scorer.n_items))
+        keys, normaliser, entropy = scores, None, None
+        if logits is not None:
+            made = logits(scores)
+            normaliser, entropy = spread(made)
+            keys = made if by_logits else scores
+        best, items = best_columns(keys, min(k, scorer.n_items))
         listed = items.masked_fill(best == -torch.inf, -1)
-        yield Lists(block, listed, best, normaliser, entropy)
+        yield Lists(block, listed, scores.gather(1, items), normaliser, entropy)
 
 
 # --- the best columns of a block ------------------------------------------------------------------

@@ -120,8 +120,20 @@ class Weighting:
         return cls(
             _on(device, _recent_pairs(histories, settings.recency if histories.ordered else 0.0)),
             None,
-            _on(device, _centred(settings.base_exponent * np.log(np.maximum(popularity, 1)))),
+            base_density(settings, popularity, device),
         )
+
+
+def base_density(
+    settings: Settings, popularity: NDArray[np.int64], device: torch.device
+) -> Tensor | None:
+    """log p0(i) = β log popularity(i), (items,), around zero; None where p0 is uniform.
+
+    Training estimates the density p0 · exp f, so f alone is not the logit of a probability.
+    """
+    if not isinstance(settings, DensitySettings):
+        return None
+    return _on(device, _centred(settings.base_exponent * np.log(np.maximum(popularity, 1))))
 
 
 PLAIN = Weighting()

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from densirank import frames
 from densirank.data.interactions import Interactions
-from densirank.data.reading import as_interactions
+from densirank.data.reading import as_histories, as_interactions
 from densirank.data.splitting import validation_split
 from densirank.data.vocabulary import Ids, Vocabulary, listed
 from densirank.device import Hardware, resolve_device
@@ -940,7 +940,8 @@ class Ranker:
         Parameters
         ----------
         interactions
-            Histories, or any source of :func:`densirank.read`.
+            Histories, or any source of :func:`densirank.read`. Pairs are in order of time, the
+            oldest first; of other sources an order is known as ``read`` knows it.
 
         Returns
         -------
@@ -961,7 +962,7 @@ class Ranker:
         >>> folded.recommend("zoe", k=1)["item_id"].to_list(), folded.folded_in_.unknown_items
         (['tea'], 1)
         """
-        histories = Histories.of(as_interactions(interactions), self.interactions_.item_ids)
+        histories = Histories.of(as_histories(interactions), self.interactions_.item_ids)
         folded = copy(self)
         folded.interactions_ = histories.known
         folded.scorer_ = fold_in(self.trained, histories.known)
@@ -1049,9 +1050,7 @@ class Ranker:
         check_k(k)
         data = self.interactions_
         (person,), (index,) = data.user_ids.known(user, "user"), data.item_ids.known(item, "item")
-        past, added = contributions(
-            self.trained, data.items_of(int(person)), int(index), data.item_ids
-        )
+        past, added = contributions(self.trained, data, int(person), int(index))
         return frames.contributions(past[:k], added[:k], data)
 
     @property

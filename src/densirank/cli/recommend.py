@@ -24,7 +24,9 @@ def recommend(
     all_users: Annotated[bool, typer.Option("--all", help="Every user of the model.")] = False,
     history: Annotated[
         str | None,
-        typer.Option(metavar="ITEM,ITEM,…", help="Rank for a new user with these items (fold-in)."),
+        typer.Option(
+            metavar="ITEM,ITEM,…", help="Rank for a new user with these items, oldest first."
+        ),
     ] = None,
     unknown: Annotated[
         Literal["error", "popular"], typer.Option(help="Fallback for users not seen in training.")

@@ -201,3 +201,14 @@ def _from_pairs(source: Any) -> Interactions:
 def as_interactions(source: Any) -> Interactions:
     """Interactions, as they are or read from any source of :func:`read`."""
     return source if isinstance(source, Interactions) else read(source)
+
+
+def as_histories(source: Any) -> Interactions:
+    """Interactions of people to fold in: pairs that are given one by one are oldest first.
+
+    >>> as_histories([("zoe", "jam"), ("zoe", "tea")]).ordered
+    True
+    """
+    if isinstance(source, Interactions):
+        return source
+    return read(source, ordered=True if _kind_of(source, None) == "pairs" else None)

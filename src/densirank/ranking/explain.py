@@ -20,32 +20,33 @@ MAX_ENTRIES = 1 << 22
 
 
 def contributions(
-    trained: Trained, history: NDArray[np.int32], item: int, item_ids: Vocabulary
+    trained: Trained, data: Interactions, user: int, item: int
 ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-    """(the other items of the history, their contributions to the score), highest first."""
+    """(the other items of a user, their contributions to the score), highest first."""
+    history = data.items_of(user)
     past = history[history != item]
     if len(past) == 0:
         raise InputError("the history has no other item that could explain this one")
-    (added,) = contributions_to(trained, past, [item], item_ids)
+    (added,) = contributions_to(trained, past, [item], data)
     order = np.argsort(-added, kind="stable")
     return past[order], added[order]
 
 
 def contributions_to(
-    trained: Trained, past: NDArray[np.int32], items: Sequence[int], item_ids: Vocabulary
+    trained: Trained, past: NDArray[np.int32], items: Sequence[int], data: Interactions
 ) -> NDArray[np.float64]:
     """What each past item contributes to the score of each of these items, (items, past items).
 
-    The history is folded in once whole and once without each of its items. An empty history has
-    score 0.
+    The history is folded in once whole and once without each of its items, in order of time if the
+    data it is from are. An empty history has score 0.
     """
-    whole = _scores(trained, [past], items, item_ids)
+    whole = _scores(trained, [past], items, data)
     if len(past) == 1:
         return whole
     at_once = max(1, MAX_ENTRIES // len(past))
     blocks = (range(len(past))[start : start + at_once] for start in range(0, len(past), at_once))
     without = [
-        _scores(trained, [np.delete(past, place) for place in block], items, item_ids)
+        _scores(trained, [np.delete(past, place) for place in block], items, data)
         for block in blocks
     ]
     return whole - np.concatenate(without, axis=1)
@@ -55,14 +56,15 @@ def _scores(
     trained: Trained,
     histories: list[NDArray[np.int32]],
     items: Sequence[int],
-    item_ids: Vocabulary,
+    data: Interactions,
 ) -> NDArray[np.float64]:
     """The scores of some items for each of these histories, (items, histories)."""
     people = Interactions(
         indptr=np.concatenate(([0], np.cumsum([len(history) for history in histories]))),
         items=np.concatenate(histories),
         user_ids=Vocabulary.from_sorted(np.arange(len(histories))),
-        item_ids=item_ids,
+        item_ids=data.item_ids,
+        ordered=data.ordered,
     )
     scorer = fold_in(trained, people)
     users = torch.arange(people.n_users, device=scorer.device)

@@ -322,7 +322,7 @@ def _explain(engine: Engine, ranker: Ranker, row: int, items: list[Answer]) -> N
     listed = engine.indices([item["id"] for item in items], "item").tolist()
     if not listed:
         return
-    gains = contributions_to(ranker.trained, history, listed, engine.data.item_ids)
+    gains = contributions_to(ranker.trained, history, listed, ranker.interactions_)
     for item, index, gain in zip(items, listed, gains, strict=True):
         order = np.argsort(-gain, kind="stable")
         item["because"] = [

@@ -277,3 +277,20 @@ def test_a_loaded_ranker_can_be_fitted_to_data_without_an_order() -> None:
     assert ranker.settings_.recency > 0
     assert set(ranker.settings) == {"dim", "iterations", "users_per_batch"}
     assert ranker.fit([(0, 1), (1, 2), (0, 2), (1, 0)]).settings_.recency == 0
+
+
+def test_a_save_that_fails_at_the_manifest_leaves_the_old_model_whole(
+    ranker: Ranker, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old files are named until the new manifest is there: nothing may go before."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    before = ranker.recommend()
+    other = Ranker("pde-mf", device="cpu", dim=3, iterations=2, seed=8).fit(PAIRS)
+    monkeypatch.setattr(storage, "write_json", full)
+    with pytest.raises(OSError, match="No space left"):
+        other.save(folder)
+    monkeypatch.undo()
+    assert load(folder, device="cpu").recommend().equals(before)

@@ -101,3 +101,15 @@ def test_nearness_by_ridge_holds_popular_items_back() -> None:
     weights = _regressions(sparse.csr_array((owned * lengths**-0.25).astype(np.float32)), 25)
     made = nearness(data, DEVICE, kind="ridge").toarray()
     np.testing.assert_allclose(made, weights * owned.sum(axis=0) ** -0.2, rtol=1e-3, atol=1e-5)
+
+
+def test_a_rare_item_does_not_tell_more_than_a_popular_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One shared user of an item's only one is a cosine of 1/√n, which shrinkage holds back."""
+    monkeypatch.setattr(neighbour_ridge, "TOLD_BY", 2)  # the item itself, and one other
+    owned = np.zeros((60, 3), dtype=np.float32)
+    owned[:30, 0] = 1  # the item that is told
+    owned[26:56, 1] = 1  # a popular one, with four users in common
+    owned[0, 2] = 1  # a rare one
+    made = ridge_weights(sparse.csr_array(owned), _counts(sparse.csr_array(owned)), DEVICE)
+    assert made.toarray()[1, 0] > 0
+    assert made.toarray()[2, 0] == 0

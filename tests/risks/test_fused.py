@@ -250,3 +250,20 @@ def test_each_users_own_risk_and_slope_are_those_of_the_dense_risk(
         torch.testing.assert_close(own[user], expected.detach())
         (slope,) = torch.autograd.grad(expected, users)
         torch.testing.assert_close(slopes[user], slope[user])
+
+
+@both
+@pytest.mark.parametrize("height", [70.0, 200.0])
+def test_a_steep_base_density_does_not_overflow(
+    fast: Risk, reference: Risk, height: float, positives_in: PositivesIn
+) -> None:
+    """exp of log p0 alone may be beyond single precision, however small the scores are."""
+    case = Case(6, 8, dim=3, norm=0.5)
+    log_base = torch.linspace(-height, height, 8, dtype=torch.float64)
+    positives = replace(positives_in(case), log_base=log_base)
+    expected = _value_and_gradients(reference, case.vectors(), positives)
+    single = replace(positives, log_base=log_base.float())
+    actual = _value_and_gradients(fast, case.vectors(torch.float32), single)
+    for one, other in zip(actual, expected, strict=True):
+        assert one.isfinite().all()
+        torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-4)

@@ -134,3 +134,14 @@ def test_its_momentum_is_part_of_a_checkpoint(tmp_path: Path) -> None:
     resumed = ranker().fit(world.train, checkpoint=path)
     whole = ranker().fit(world.train)
     assert torch.equal(resumed.scorer_.item_vectors, whole.scorer_.item_vectors)
+
+
+def test_a_step_looks_ahead_to_what_momentum_does_next() -> None:
+    """Nesterov's: with m = μ m + g, the table moves by g + μ m, whitened."""
+    first, second = _gradient(30, 4, 1), _gradient(30, 4, 2)
+    momentum = MOMENTUM * first + second
+    ahead = second + MOMENTUM * momentum
+    whitened = ahead @ inverse_root((ahead.T @ ahead / len(ahead)).unsqueeze(0)).squeeze(0)
+    start = torch.zeros_like(first)
+    last = _moved(start, [first, second], lr=0.1) - _moved(start, [first], lr=0.1)
+    torch.testing.assert_close(last, -0.1 * whitened)

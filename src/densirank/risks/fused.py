@@ -147,7 +147,7 @@ def _second_term(
     tiling = Tiling.of(n_users, n_candidates, users, whole_rows=shifted)
     observed = _Observed(positives, tiling) if over_unobserved else None
     terms = users.new_empty(n_users, 1)
-    top = users.new_zeros(())
+    top = peak = users.new_zeros(())
 
     for start in range(0, n_users, tiling.rows):
         block = slice(start, min(start + tiling.rows, n_users))
@@ -164,7 +164,11 @@ def _second_term(
             if base_in_bits is None:
                 torch.exp2(scores, out=density)
             else:
-                torch.add(scores, base_in_bits[items], out=density).exp2_()
+                torch.add(scores, base_in_bits[items], out=density)
+                if shifted:  # log p0 may be steep where the scores are not
+                    peak = density.amax(dim=1, keepdim=True)
+                    density.sub_(peak)
+                density.exp2_()
             partition += density.sum(dim=1, keepdim=True)
             if penalised:
                 scores.mul_(density)  # from here on w f, and then the slope w (f + 1 − E)
@@ -178,7 +182,7 @@ def _second_term(
             scale /= LOG2_E
             terms[block] = (expected + top) / LOG2_E
         else:
-            terms[block] = partition.log() + top / LOG2_E
+            terms[block] = partition.log() + (top + peak) / LOG2_E
         by_user = torch.zeros_like(in_bits)
         scaled_users = users[block] * scale
         for items, scores, density in reversed(tiles):  # those made last are still in cache

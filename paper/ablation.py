@@ -20,7 +20,7 @@ from densirank.evaluation.metrics import Floats
 from densirank.ranker import Ranker
 from densirank.training.callbacks import Callback
 from paper.choosing import HELD_OUT
-from paper.provenance import hardware, versions
+from paper.provenance import checkout, hardware, versions
 from paper.records import AblationRecord, K, SearchRecord
 from paper.running import chosen_settings, stop_if_interrupted
 
@@ -78,6 +78,7 @@ def ablate(
         train_fingerprint=train.fingerprint,
         versions=versions(),
         hardware=hardware(device, choice.method, ranker.settings_),
+        **checkout(),
         without=piece,
         ndcgs=[float(one.per_user["ndcg"].mean()) for one in found],
         seconds=round((time.perf_counter() - started) / len(seeds), 3),

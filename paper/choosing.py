@@ -19,7 +19,7 @@ from densirank.methods import method_named
 from densirank.search.trial import Fits
 from densirank.training.callbacks import Callback
 from paper.grids import Stage
-from paper.provenance import hardware, versions
+from paper.provenance import checkout, hardware, versions
 from paper.records import SearchRecord, Trial
 
 HELD_OUT = 0.2
@@ -52,6 +52,7 @@ def beginning(
         train_fingerprint=train.fingerprint,
         versions=versions(),
         hardware=hardware(device, method, settings),
+        **checkout(),
         held_out=list(held_out),
     )
 

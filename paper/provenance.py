@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,23 @@ def versions() -> dict[str, Any]:
         "numpy": np.__version__,
         "scipy": scipy.__version__,
     }
+
+
+def checkout(folder: Path = Path(__file__).parent) -> dict[str, Any]:
+    """The commit that this file is of, and whether nothing was changed; None outside a checkout."""
+    commit, changes = _git(folder, "rev-parse", "HEAD"), _git(folder, "status", "--porcelain")
+    return {"commit": commit, "clean": None if changes is None else not changes}
+
+
+def _git(folder: Path, *words: str) -> str | None:
+    """What git says of a folder, or None where there is no git or no checkout."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", folder, *words], capture_output=True, text=True, check=False
+        )
+    except OSError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def hardware(device: str, method: str, settings: Settings) -> dict[str, Any]:

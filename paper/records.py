@@ -18,6 +18,7 @@ from types import NoneType, UnionType
 from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
 from densirank.data.datasets import PUBLIC_SETS
+from densirank.data.interactions import Interactions
 from densirank.errors import StorageError
 from densirank.files import written_atomically
 from densirank.methods import METHODS
@@ -41,6 +42,10 @@ class Record:
     train_fingerprint: str
     versions: dict[str, Any]
     hardware: dict[str, Any]
+    commit: str | None = field(default=None, kw_only=True)
+    """Of the checkout that made it; None outside of one, and in records from before it was kept."""
+    clean: bool | None = field(default=None, kw_only=True)
+    """Whether that checkout was the commit itself, without changes."""
 
     @property
     def name(self) -> str:
@@ -165,6 +170,9 @@ class AblationRecord(Record):
         return None if self.ndcgs else "it has no figure"
 
 
+LATER_FIELDS = frozenset({"commit", "clean"})
+"""What older records do not have."""
+
 R = TypeVar("R", bound=Record)
 
 
@@ -249,9 +257,9 @@ def _built(kind: type[Any], content: Any, path: Path) -> Any:
     """An instance of a dataclass from JSON, every field there and of its type."""
     hints = get_type_hints(kind)
     names = {part.name for part in fields(kind)}
-    if not isinstance(content, dict) or set(content) != names:
+    if not isinstance(content, dict) or set(content) | LATER_FIELDS != names | LATER_FIELDS:
         raise StorageError(f"{path} is damaged: it lacks a field of a {kind.__name__}, or has more")
-    for name in names:
+    for name in content:
         if get_args(hints[name]) == (Trial,) and isinstance(content[name], list):
             content[name] = [_built(Trial, trial, path) for trial in content[name]]
         if not _fits(content[name], hints[name]):
@@ -275,13 +283,18 @@ def _fits(value: object, hint: Any) -> bool:
     return isinstance(value, get_origin(hint) or hint)
 
 
+def made_on(record: Record, train: Interactions) -> bool:
+    """Whether a record was made on these training data; older ones only have the pairs' mark."""
+    return record.train_fingerprint in (train.fingerprint, train.pairs_fingerprint)
+
+
 def _check_data(path: Path, record: Record) -> None:
     """Refuse a record that was made on other data than the set's."""
     if record.dataset not in PUBLIC_SETS:
         return
     known = PUBLIC_SETS[record.dataset]
-    expected = {"train": known.train.fingerprint, "test": known.test.fingerprint}
-    for part, fingerprint in expected.items():
-        seen = getattr(record, f"{part}_fingerprint", fingerprint)
-        if fingerprint is not None and seen != fingerprint:
+    for part, published in (("train", known.train), ("test", known.test)):
+        expected = {published.fingerprint, published.pairs_fingerprint} - {None}
+        seen = getattr(record, f"{part}_fingerprint", None)
+        if seen is not None and expected and seen not in expected:
             raise StorageError(f"{path} was made on another {part} part than {record.dataset}'s")

@@ -16,7 +16,7 @@ from densirank.evaluation.metrics import Evaluation
 from densirank.ranker import Ranker, fit_ranker
 from densirank.scores import VectorScorer
 from densirank.training.callbacks import Callback, Snapshots
-from paper.provenance import hardware, versions
+from paper.provenance import checkout, hardware, versions
 from paper.records import CurveRecord, K, RunRecord, SearchRecord
 
 WARM_UP_ITERATIONS = 4
@@ -117,4 +117,5 @@ def _about(ranker: Ranker, choice: SearchRecord, settings: dict[str, Any]) -> di
         "train_fingerprint": ranker.interactions_.fingerprint,
         "versions": versions(),
         "hardware": hardware(ranker.device, choice.method, ranker.settings_),
+        **checkout(),
     }

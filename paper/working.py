@@ -26,6 +26,7 @@ from paper.records import (
     Records,
     SearchRecord,
     SensitivityRecord,
+    made_on,
 )
 from paper.running import draw_curve, run_once
 
@@ -128,7 +129,7 @@ class Workshop:
     ) -> None:
         """Choose, going on from what an earlier search with the same start has tried already."""
         stored = self.records.find(type(begun), job.dataset, begun.name)
-        if stored is not None and _same_start(stored, begun):
+        if stored is not None and made_on(stored, train) and _same_start(stored, begun):
             begun = replace(begun, trials=stored.trials)
 
         def keep(record: SearchRecord) -> None:
@@ -200,7 +201,7 @@ class Workshop:
         choice = self.records.find(SearchRecord, job.dataset, job.method)
         if choice is None or choice.chosen is None:
             raise StorageError(f"the settings of {job.method} on {job.dataset} are not chosen yet")
-        if choice.train_fingerprint != train.fingerprint:
+        if not made_on(choice, train):
             raise StorageError(f"{job.method} was chosen on other training data of {job.dataset}")
         return choice
 
@@ -209,5 +210,5 @@ class Workshop:
 
 
 def _same_start(one: SearchRecord, other: SearchRecord) -> bool:
-    keys = ("settings", "train_fingerprint", "held_out")
+    keys = ("settings", "held_out")
     return all(getattr(one, key) == getattr(other, key) for key in keys)

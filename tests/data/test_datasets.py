@@ -14,7 +14,8 @@ import pytest
 
 from densirank.data import datasets as catalogue
 from densirank.data.datasets import PUBLIC_SETS, PublicPart, PublicSet, load_public
-from densirank.data.interactions import Interactions
+from densirank.data.interactions import Interactions, Reading
+from densirank.data.reading import read
 from densirank.errors import InputError
 
 TRAIN, TEST = "0 4 2\n1 2\n", "0 7\n1\n"
@@ -32,7 +33,7 @@ def small_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = PublicSet(
         users=2,
         items=2,
-        train=PublicPart(3, SMALL.fingerprint, hashlib.md5(TRAIN.encode()).hexdigest()),
+        train=PublicPart(3, SMALL.fingerprint, md5=hashlib.md5(TRAIN.encode()).hexdigest()),
         test=PublicPart(1),
     )
     monkeypatch.setitem(PUBLIC_SETS, "small", known)
@@ -81,6 +82,29 @@ def test_a_folder_or_the_environment_comes_before_the_cache(
 def test_the_cache_is_in_the_home_folder_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "")
     assert catalogue._cache_folder() == Path.home() / ".cache" / "densirank"
+
+
+def test_a_copy_of_a_public_file_is_recognised_in_its_published_order_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published = replace(SMALL, ordered=True)
+    by_rows = PublicPart(3, SMALL.pairs_fingerprint, published.fingerprint)
+    small = replace(PUBLIC_SETS["small"], train=by_rows)
+    path = tmp_path / "elsewhere.txt"
+    for known, name in ((PUBLIC_SETS["small"], "by its bytes"), (small, "by its rows")):
+        monkeypatch.setitem(PUBLIC_SETS, "small", known)
+        path.write_text(TRAIN)
+        data = read(path)
+        assert data.ordered, name
+        assert data.reading == Reading(order="public set small")
+        assert not read(path, ordered=False).ordered
+        path.write_text("0 2 4\n1 2\n")  # the same pairs, not their order
+        assert not read(path).ordered, name
+    table = tmp_path / "table.csv"
+    table.write_text("user,item\n1,2\n0,4\n0,2\n")
+    assert read(table).ordered
+    with pytest.raises(InputError, match=r"not the published file \(fingerprint of the order"):
+        load_public("small", data_dir=put(tmp_path / "mine", "0 2 4\n1 2\n"))
 
 
 @pytest.mark.parametrize("where", ["http://127.0.0.1:9/nowhere", "missing", "no address"])
@@ -146,10 +170,9 @@ def test_the_real_sets_are_as_published(name: str) -> None:
     known = PUBLIC_SETS[name]
     assert (train.n_users, train.n_items) == (known.users, known.items)
     assert (len(train), len(test)) == (known.train.pairs, known.test.pairs)
-    assert (train.fingerprint, test.fingerprint) == (
-        known.train.fingerprint,
-        known.test.fingerprint,
-    )
+    for data, published in ((train, known.train), (test, known.test)):
+        assert data.pairs_fingerprint == published.pairs_fingerprint
+        assert data.fingerprint == published.fingerprint
     assert set(train.pairs()).isdisjoint(test.pairs())
     assert set(test.item_ids.ids) <= set(train.item_ids.ids)
     for part, data in (("train", train), ("test", test)):

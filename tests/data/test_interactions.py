@@ -66,6 +66,25 @@ def test_fingerprint_does_not_depend_on_the_order_of_rows(
     assert fingerprint(table) == fingerprint(shuffled)
 
 
+def test_the_fingerprint_covers_order_and_weights_and_the_one_of_pairs_does_not() -> None:
+    users, items = [1, 1, 2], [5, 6, 5]
+    plain = Interactions.from_pairs(users, items)
+    assert plain.fingerprint == plain.pairs_fingerprint
+    others = [
+        Interactions.from_pairs(users, items, ordered=True),
+        Interactions.from_pairs(users, [6, 5, 5], ordered=True),
+        Interactions.from_pairs(users, items, weights=[1, 1, 2]),
+        Interactions.from_pairs(users, items, weights=[1, 2, 1]),
+        Interactions.from_pairs(users, items, weights=[1, 2, 1], ordered=True),
+    ]
+    assert {data.pairs_fingerprint for data in others} == {plain.pairs_fingerprint}
+    assert len({data.fingerprint for data in (plain, *others)}) == 6
+    timed = Interactions.from_pairs([2, 1, 1], [5, 6, 5], timestamps=[9, 8, 7])
+    assert timed.fingerprint == others[0].fingerprint  # times count through the order they give
+    more = Interactions.from_pairs([*users, 3], [*items, 4], ordered=True)  # ids without pairs
+    assert more.select(more.users < 2).fingerprint == others[0].fingerprint
+
+
 def test_fingerprint_tells_other_pairs_apart() -> None:
     first = Interactions.from_pairs([1, 1, 2], [1, 2, 1])
     second = Interactions.from_pairs([1, 2, 2], [1, 2, 1])

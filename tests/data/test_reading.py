@@ -102,13 +102,16 @@ def test_a_transposed_matrix_is_found_out() -> None:
         read(matrix, shape=(5, 4))
 
 
-def test_the_text_form_is_ordered_unless_said_otherwise(tmp_path: Path) -> None:
+def test_the_text_form_has_no_order_unless_somebody_says_so(tmp_path: Path) -> None:
     path = tmp_path / "train.txt"
     path.write_text("0 5 3\n1\n")
     with pytest.raises(InputError, match="line 2"):
         read(path)
-    assert read(path, allow_empty_users=True).ordered
-    assert not read(path, allow_empty_users=True, ordered=False).ordered
+    assert not read(path, allow_empty_users=True).ordered
+    said = read(path, allow_empty_users=True, ordered=True)
+    assert said.ordered
+    assert said.reading is not None
+    assert said.reading.order == "said"
     other = path.rename(tmp_path / "train.dat")
     assert len(read(other, format="text", allow_empty_users=True)) == 2
 

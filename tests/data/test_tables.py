@@ -24,14 +24,14 @@ TABLE = pl.DataFrame(
         "noise": RANDOM.random(200),
         "user_id": [f"u{n}" for n in RANDOM.integers(0, 30, 200)],
         "item_id": RANDOM.integers(-5, 40, 200),
-        "rating": RANDOM.integers(1, 6, 200).astype(float),
+        "plays": RANDOM.integers(1, 6, 200).astype(float),
         "timestamp": RANDOM.integers(0, 50, 200),
     }
 )
 
 
 def write_inter(path: Path) -> None:
-    types = {"user_id": "token", "item_id": "token", "rating": "float", "timestamp": "float"}
+    types = {"user_id": "token", "item_id": "token", "plays": "float", "timestamp": "float"}
     renamed = TABLE.drop("noise").rename({name: f"{name}:{kind}" for name, kind in types.items()})
     renamed.write_csv(path, separator="\t")
 
@@ -54,7 +54,7 @@ def expected() -> Interactions:
         TABLE["user_id"].to_list(),
         TABLE["item_id"].to_numpy(),
         TABLE["timestamp"].to_numpy(),
-        TABLE["rating"].to_numpy(),
+        TABLE["plays"].to_numpy(),
     )
 
 
@@ -98,7 +98,7 @@ def test_pandas_columns_may_have_numbers_for_names(contents: Contents) -> None:
 
 def test_columns_can_be_named_or_left_out(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
-    path.write_text("who,what,user,rating\na,x,1,5\nb,y,2,3\n")
+    path.write_text("who,what,user,plays\na,x,1,5\nb,y,2,3\n")
     data = read(path, user_column="who", item_column="what", weight_column="")
     assert list(data.pairs()) == [("a", "x"), ("b", "y")]
     assert data.weights is None
@@ -171,6 +171,135 @@ def test_dates_become_microseconds(times: list[Any], microseconds: list[float]) 
     assert [item for _, item in data.pairs()] == ["early", "late"]
 
 
+@pytest.mark.parametrize("shown", ["03/04/2024", "3.4.2024", "03-04-2024 10:30", "11/12/24"])
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "frame"])
+def test_dates_that_may_be_day_and_month_or_month_and_day_are_refused(
+    tmp_path: Path, shown: str, kind: str
+) -> None:
+    frame = pl.DataFrame({"user": [1, 1], "item": [7, 8], "date": [shown, shown]})
+    source: Any = frame if kind == "frame" else tmp_path / f"log.{kind}"
+    if kind != "frame":
+        (frame.write_csv if kind == "csv" else frame.write_ndjson)(source)
+    with pytest.raises(InputError, match=r"'date' holds .*day and month or.*--timestamp-format"):
+        read(source)
+    assert not read(source, timestamp_column="").ordered
+
+
+@pytest.mark.parametrize(
+    ("format", "items"), [("%d/%m/%Y", ["early", "late"]), ("%m/%d/%Y", ["late", "early"])]
+)
+def test_a_format_says_how_dates_are_read(tmp_path: Path, format: str, items: list[str]) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("user,item,date\n1,late,01/04/2024\n1,early,02/03/2024\n")
+    data = read(path, timestamp_format=format)
+    assert [item for _, item in data.pairs()] == items
+    with pytest.raises(InputError, match=r"'01/04/2024' in data row 1, .* the form '%Y'"):
+        read(path, timestamp_format="%Y")
+
+
+def test_dates_of_which_one_tells_the_day_are_read() -> None:
+    frame = {"user": [1, 1], "item": ["late", "early"], "date": ["03/04/2024", "31/03/2024"]}
+    assert [item for _, item in read(pl.DataFrame(frame)).pairs()] == ["early", "late"]
+    frame["date"] = ["03/04/2024", "03/31/2024"]
+    with pytest.raises(InputError, match=r"'03/31/2024' in data row 2.*--timestamp-format"):
+        read(pl.DataFrame(frame))
+
+
+def test_a_format_without_text_dates_is_refused() -> None:
+    frame = pl.DataFrame({"user": [1], "item": [2], "date": [3]})
+    with pytest.raises(InputError, match="'date' holds Int64 values, not text"):
+        read(frame, timestamp_format="%Y")
+    with pytest.raises(InputError, match="timestamp_format needs a timestamp column"):
+        read(frame, timestamp_format="%Y", timestamp_column="")
+    with pytest.raises(InputError, match="timestamp_format cannot be used with pairs input"):
+        read([(1, 2)], timestamp_format="%Y")
+
+
+@pytest.mark.parametrize("name", ["rating", "overall", "Stars", "score"])
+def test_ratings_are_no_weights_unless_somebody_says_so(name: str) -> None:
+    frame = pl.DataFrame({"user": [1, 1, 2], "item": [7, 8, 7], name: [5, 1, 4]})
+    data = read(frame)
+    assert data.weights is None
+    assert data.reading is not None
+    assert data.reading.unused == (name,)
+    weighted = read(frame, weight_column=name)
+    assert weighted.weights is not None
+    assert weighted.weights.tolist() == [5, 1, 4]
+    liked = read(frame, min_rating=4)
+    assert (list(liked.pairs()), liked.weights) == ([(1, 7), (2, 7)], None)
+    assert liked.item_ids.ids.tolist() == [7]
+    both = read(frame, min_rating=4, weight_column=name)
+    assert both.weights is not None
+    assert both.weights.tolist() == [5, 4]
+
+
+def test_a_least_rating_needs_ratings() -> None:
+    frame = pl.DataFrame({"user": [1], "item": [7], "liking": [5]})
+    with pytest.raises(InputError, match=r"needs a column of ratings.*--rating-column"):
+        read(frame, min_rating=4)
+    assert len(read(frame, min_rating=4, rating_column="liking")) == 1
+    with pytest.raises(InputError, match=r"no row is left of those .* a rating of at least 6"):
+        read(frame, min_rating=6, rating_column="liking")
+    with pytest.raises(InputError, match=r"needs min_rating \(--min-rating\)"):
+        read(frame, rating_column="liking")
+    with pytest.raises(InputError, match="'liking' holds 'x' in data row 1"):
+        read(frame.with_columns(liking=pl.lit("x")), min_rating=1, rating_column="liking")
+    with pytest.raises(InputError, match="min_rating must be finite"):
+        read(frame, min_rating=float("nan"), rating_column="liking")
+    with pytest.raises(InputError, match="'liking' has no value in data row 1"):
+        read(frame.with_columns(liking=pl.lit(float("nan"))), min_rating=1, rating_column="liking")
+
+
+EVENTS = pl.DataFrame(
+    {
+        "user": [1, 1, 2, 2],
+        "item": [7, 7, 8, 9],
+        "event": ["view", "purchase", "cart", "view"],
+        "quantity": [5, 5, 5, 5],
+    }
+)
+
+
+def test_events_weigh_what_somebody_says(tmp_path: Path) -> None:
+    weights = {"view": 1, "cart": 3, "purchase": 10}
+    EVENTS.write_csv(tmp_path / "log.csv")
+    for source in (EVENTS, tmp_path / "log.csv"):
+        data = read(source, event_column="event", event_weights=weights)
+        assert list(data.pairs()) == [(1, 7), (2, 8), (2, 9)]
+        assert data.weights is not None
+        assert data.weights.tolist() == [11, 3, 1]
+        assert data.reading is not None
+        assert data.reading.unused == ("quantity",)
+        bought = read(source, event_column="event", event_weights=weights | {"view": 0})
+        assert list(bought.pairs()) == [(1, 7), (2, 8)]
+        assert bought.item_ids.ids.tolist() == [7, 8]
+    numbered = EVENTS.with_columns(event=pl.Series([1, 2, 3, 1]))
+    by_number = read(numbered, event_column="event", event_weights={"1": 1, "2": 10, "3": 3})
+    assert (
+        by_number.fingerprint
+        == read(EVENTS, event_column="event", event_weights=weights).fingerprint
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"event_weights": {"view": 1, "cart": 3}}, "'purchase' in data row 2, and event_weights"),
+        ({"event_weights": {"view": -1}}, "the weight of 'view' is -1; weights must be finite"),
+        ({"event_weights": {"view": 0}}, "must name an event with a weight above 0"),
+        ({"event_weights": {}}, "must name an event with a weight above 0"),
+        ({}, "are given together or not at all"),
+        (
+            {"event_weights": {"view": 1}, "weight_column": "quantity"},
+            "cannot be combined with weight_column",
+        ),
+    ],
+)
+def test_what_events_weigh_must_be_clear(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read(EVENTS, event_column="event", **options)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -187,14 +316,14 @@ def test_dates_become_microseconds(times: list[Any], microseconds: list[float]) 
         ("x.csv", b"user,item\n1,2\n,3\n", "'user' has no value in data row 2"),
         ("x.csv", b'user,item\n1,2\n3,""\n', "'item' has no value in data row 2"),
         ("x.csv", b"user,item\n1,2\n3\n", "'item' has no value in data row 2"),
-        ("x.csv", b"user,item,rating\n1,2,3\n3,4,\n", "'rating' has no value in data row 2"),
+        ("x.csv", b"user,item,plays\n1,2,3\n3,4,\n", "'plays' has no value in data row 2"),
         ("x.csv", b"user,item,time\n1,2,3\n3,4,\n", "'time' has no value in data row 2"),
-        ("x.csv", b"user,item,rating\n1,2,3\n3,4,x\n", "'rating' holds 'x' in data row 2"),
+        ("x.csv", b"user,item,plays\n1,2,3\n3,4,x\n", "'plays' holds 'x' in data row 2"),
         ("x.csv", b"user,item,time\n1,2,3\n3,4,soon\n", "'time' holds 'soon' in data row 2"),
         ("x.csv", b"user,item,time\n1,2,soon\n", "'time' holds 'soon' in data row 1.* ISO 8601"),
         ("x.csv", b"user,item,time\n1,2,1970-01-01\n1,3,3\n", "'time' holds '3' in data row 2"),
-        ("x.csv", b"user,item,rating\n1,2,3\n3,4,-1\n", "x.csv: weights .* negative; row 2"),
-        ("x.csv", b"user,item,rating\n1,2,3\n3,4,inf\n", "x.csv: weights .* finite; row 2"),
+        ("x.csv", b"user,item,plays\n1,2,3\n3,4,-1\n", "x.csv: weights .* negative; row 2"),
+        ("x.csv", b"user,item,plays\n1,2,3\n3,4,inf\n", "x.csv: weights .* finite; row 2"),
         ("x.csv", b"user,item\n1,2\n3,\xff\n", "x.csv, line 3 is not UTF-8"),
         ("x.csv", b"user,item\n1,2\n3,4,5\n", "x.csv, line 3: there are 3 fields, but 2 columns"),
         ("x.csv", "user,item\n1,2\n".encode("utf-16"), "x.csv, line 1 is not UTF-8"),
@@ -261,8 +390,8 @@ def test_damaged_parquet(tmp_path: Path, damage: str) -> None:
             "'user' holds 9223372036854775808, which exceeds 64-bit",
         ),
         (
-            pl.DataFrame({"user": [1], "item": [1], "rating": [True]}),
-            "'rating' holds Boolean values where numbers",
+            pl.DataFrame({"user": [1], "item": [1], "plays": [True]}),
+            "'plays' holds Boolean values where numbers",
         ),
         (
             pl.DataFrame({"user": [1], "item": [1], "time": [float("nan")]}),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,10 @@ def as_text(data: Interactions) -> str:
     return "\n".join(" ".join(map(str, row)) for row in rows) + "\n"
 
 
+def _ordered(data: Interactions) -> Interactions:
+    return replace(data, ordered=True)
+
+
 @pytest.fixture
 def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a public set small enough to run everything on."""
@@ -57,8 +62,8 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     known = PublicSet(
         users=train.n_users,
         items=train.n_items,
-        train=PublicPart(len(train), train.fingerprint),
-        test=PublicPart(len(test), test.fingerprint),
+        train=PublicPart(len(train), train.pairs_fingerprint, _ordered(train).fingerprint),
+        test=PublicPart(len(test), test.pairs_fingerprint, _ordered(test).fingerprint),
         fetched=False,
     )
     monkeypatch.setitem(PUBLIC_SETS, "tiny", known)

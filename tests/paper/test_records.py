@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +14,10 @@ import numpy as np
 import pytest
 
 from densirank import METHODS
+from densirank.data.interactions import Interactions
 from densirank.errors import StorageError
 from paper.per_user import read_per_user, write_per_user
+from paper.provenance import checkout
 from paper.records import (
     AblationRecord,
     CurveRecord,
@@ -23,6 +27,7 @@ from paper.records import (
     SearchRecord,
     SensitivityRecord,
     Trial,
+    made_on,
 )
 
 MakeRun = Callable[..., RunRecord]
@@ -145,6 +150,55 @@ def test_a_run_on_other_data_than_the_sets_is_refused(
     records.keep(make_run(dataset="tiny", **(marks | {f"{part}_fingerprint": "other"})))
     with pytest.raises(StorageError, match=f"another {part} part than tiny's"):
         records.runs("tiny", "wd-mf")
+
+
+def test_a_record_of_the_pairs_alone_is_of_the_set_and_one_of_another_order_is_not(
+    tmp_path: Path, make_run: MakeRun, train: Any
+) -> None:
+    from densirank.data.datasets import PUBLIC_SETS
+
+    known = PUBLIC_SETS["tiny"]
+    records = Records(tmp_path)
+    for kept in ("pairs_fingerprint", "fingerprint"):
+        marks = {
+            f"{part}_fingerprint": getattr(getattr(known, part), kept) for part in ("train", "test")
+        }
+        records.keep(make_run(dataset="tiny", **marks))
+        (run,) = records.runs("tiny", "wd-mf")
+        assert made_on(run, train)
+    shuffled = Interactions.from_pairs(train.users[::-1], train.items[::-1], ordered=True)
+    assert shuffled.pairs_fingerprint == train.pairs_fingerprint
+    assert not made_on(run, shuffled)
+    records.keep(make_run(dataset="tiny", **marks | {"train_fingerprint": shuffled.fingerprint}))
+    with pytest.raises(StorageError, match="another train part than tiny's"):
+        records.runs("tiny", "wd-mf")
+
+
+def test_records_from_before_the_commit_was_kept_load(tmp_path: Path, make_run: MakeRun) -> None:
+    records = Records(tmp_path)
+    new = make_run(commit="abc", clean=True)
+    path = records.keep(new)
+    assert records.find(RunRecord, "elsewhere", new.name) == new
+    content = json.loads(path.read_text())
+    del content["commit"], content["clean"]
+    path.write_text(json.dumps(content))
+    assert records.find(RunRecord, "elsewhere", new.name) == make_run()
+    path.write_text(json.dumps(content | {"clean": "very"}))
+    with pytest.raises(StorageError, match="its clean cannot be 'very'"):
+        records.find(RunRecord, "elsewhere", new.name)
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")
+def test_the_commit_is_that_of_the_checkout_and_none_elsewhere(tmp_path: Path) -> None:
+    assert checkout(tmp_path) == {"commit": None, "clean": None}
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
+        subprocess.run([*git, *words], check=True)
+    clean = checkout(tmp_path)
+    assert len(clean["commit"]) == 40
+    assert clean["clean"]
+    (tmp_path / "more").write_text("")
+    assert checkout(tmp_path) == clean | {"clean": False}
 
 
 def test_metrics_of_users_come_back_in_single_precision(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_portions_hold_out_the_random_items_that_the_whole_does(
         users = World(rank, size).own(partition.n_users)
         own = partition.only(users)
         given = (own.indptr, own.items, own.user_ids, own.item_ids, None, None, False)
-        portion = Portion(*given, partition, users.start, before)
+        portion = Portion(*given, None, partition, users.start, before)
         before += len(own)
         held_out += split_random_fraction(portion, 0.3, seed=4)[1].pairs()
     assert held_out == list(split_random_fraction(partition.whole(), 0.3, seed=4)[1].pairs())

@@ -23,8 +23,8 @@ _IS_SPACE = np.isin(np.arange(256), list(b" \t\r\n\v\f"))
 def read_text_form(path: str | PathLike[str], *, allow_empty_users: bool = False) -> Interactions:
     """Interactions from lines of ``user item item …``; ids are integers from 0.
 
-    The items of a line are taken to be in order of time, oldest first, as in the public files.
-    Several lines of a user are joined. A user without items is an error, or is left out with
+    The items of a line keep their places, but are not presumed to be in order of time. Several
+    lines of a user are joined. A user without items is an error, or is left out with
     ``allow_empty_users`` (some published test files have such users).
 
     >>> from tempfile import TemporaryDirectory
@@ -46,7 +46,7 @@ def read_text_form(path: str | PathLike[str], *, allow_empty_users: bool = False
             first_line += block.count(b"\n")
     if sum(map(len, users)) == 0:
         raise InputError(f"{path} holds no interactions")
-    return Interactions.from_pairs(np.concatenate(users), np.concatenate(items), ordered=True)
+    return Interactions.from_pairs(np.concatenate(users), np.concatenate(items))
 
 
 def _whole_lines(stream: BinaryIO) -> Iterator[bytes]:

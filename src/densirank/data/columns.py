@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from densirank.errors import InputError
@@ -23,10 +24,9 @@ USUAL_NAMES = {
         "timestamp", "unixreviewtime", "unixtime", "datetime", "createdat", "time", "ts", "date",
         "checkintime", "eventtime",
     ),
-    "weight": (
-        "weight", "rating", "overall", "stars", "score", "count", "plays", "playcount",
-        "listencount", "quantity",
-    ),
+    "weight": ("weight", "count", "plays", "playcount", "listencount", "quantity"),
+    "rating": ("rating", "overall", "stars", "score"),
+    "event": (),
 }  # fmt: skip
 REQUIRED = ("user", "item")
 
@@ -43,6 +43,8 @@ class Columns:
     item: str | None = None
     timestamp: str | None = None
     weight: str | None = None
+    rating: str | None = None
+    event: str | None = None
 
     def named(self) -> list[str]:
         """The roles that have a name."""
@@ -55,19 +57,98 @@ class Columns:
     def find(self, names: Sequence[str], origin: str) -> Columns:
         """The column of each role in a table with these column names.
 
-        >>> Columns(weight="").find(["movieId", "userId", "rating"], "ratings.csv")
-        Columns(user='userId', item='movieId', timestamp=None, weight=None)
+        >>> Columns(weight="").find(["movieId", "userId", "stars"], "ratings.csv").named()
+        ['user', 'item', 'rating']
         """
         found = {role: _find(role, getattr(self, role), names, origin) for role in USUAL_NAMES}
         chosen = [name for name in found.values() if name is not None]
         for name in chosen:
-            if chosen.count(name) > 1:
+            both_allowed = name == found["rating"] == found["weight"]  # ratings from X, by rating
+            if chosen.count(name) > 1 + both_allowed:
                 roles = " and ".join(role for role in found if found[role] == name)
                 raise InputError(f"{origin}: the column {name!r} cannot be both {roles}")
         return Columns(**found)
 
 
 NO_NAMES = Columns()
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a table means: the roles of its columns, and what their values say.
+
+    Parameters
+    ----------
+    columns
+        Columns that are named.
+    timestamp_format
+        The strptime form of dates in a timestamp column of text.
+    min_rating
+        Rows with a lower rating are left out.
+    event_weights
+        The weight of a row by its event; 0 leaves it out.
+    """
+
+    columns: Columns = NO_NAMES
+    timestamp_format: str | None = None
+    min_rating: float | None = None
+    event_weights: Mapping[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        named = self.columns
+        if named.rating and self.min_rating is None:
+            raise InputError(
+                "rating_column (--rating-column) needs min_rating (--min-rating), the least rating "
+                "of a row that counts; to weight rows by their rating, name it as weight_column "
+                "(--weight-column)"
+            )
+        if self.min_rating is not None and not math.isfinite(self.min_rating):
+            raise InputError(f"min_rating must be finite, not {self.min_rating}")
+        if bool(named.event) != (self.event_weights is not None):
+            raise InputError(
+                "event_column (--event-column) and event_weights (--event-weights) are given "
+                "together or not at all"
+            )
+        if self.event_weights is None:
+            return
+        if named.weight:
+            raise InputError(
+                "event_weights cannot be combined with weight_column: a row has one weight"
+            )
+        for event, weight in self.event_weights.items():
+            if not 0 <= weight < math.inf:
+                raise InputError(
+                    f"event_weights: the weight of {event!r} is {weight}; weights must be finite "
+                    "and not negative"
+                )
+        if not any(self.event_weights.values()):
+            raise InputError("event_weights must name an event with a weight above 0")
+
+    def find(self, names: Sequence[str], origin: str, defaults: Columns = NO_NAMES) -> Columns:
+        """The column of each role that has a use; an error if one is missing that must be there.
+
+        >>> Meaning().find(["user", "item", "rating"], "ratings.csv").rating
+        >>> Meaning(min_rating=4).find(["user", "item", "rating"], "ratings.csv").rating
+        'rating'
+        """
+        wishes = self.columns.over(defaults)
+        if self.min_rating is None:
+            wishes = replace(wishes, rating="")
+        if self.event_weights is not None:
+            wishes = replace(wishes, weight="")
+        found = wishes.find(names, origin)
+        there = ", ".join(map(repr, names))
+        if self.min_rating is not None and found.rating is None:
+            raise InputError(
+                f"{origin}: min_rating needs a column of ratings, and none has a usual name "
+                f"(the columns are: {there}); name it with rating_column (--rating-column)"
+            )
+        if self.timestamp_format is not None and found.timestamp is None:
+            raise InputError(
+                f"{origin}: timestamp_format needs a timestamp column, and none has a usual name "
+                f"(the columns are: {there}); name it with timestamp_column (--timestamp-column)"
+            )
+        return found
 
 
 def _find(role: str, requested: str | None, names: Sequence[str], origin: str) -> str | None:

@@ -7,12 +7,12 @@ import http.client
 import os
 import urllib.error
 import urllib.request
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from densirank.data.adjacency_text import read_text_form
-from densirank.data.interactions import Interactions
+from densirank.data.interactions import Interactions, Reading
 from densirank.errors import InputError
 from densirank.files import written_atomically
 
@@ -28,8 +28,9 @@ class PublicPart:
     """One published file: its number of pairs and its checksums."""
 
     pairs: int
-    fingerprint: str | None = None  # of the Interactions
-    md5: str | None = None  # of the file, if the fingerprint is not known
+    pairs_fingerprint: str | None = None  # of the Interactions
+    fingerprint: str | None = None  # of the Interactions in the order of the file
+    md5: str | None = None  # of the file, if the fingerprints are not known
 
 
 @dataclass(frozen=True)
@@ -52,20 +53,28 @@ PUBLIC_SETS = {
         users=29_858,
         items=40_981,
         train=PublicPart(
-            810_128, "18dc3118657156ded95ad39fc614b0a75316ff685fdd3f59db297f113a16cc1a"
+            810_128,
+            "18dc3118657156ded95ad39fc614b0a75316ff685fdd3f59db297f113a16cc1a",
+            "73e8ce947b5181886cb746f358ece19f75bcc2d0b7cf8060dd13bff2db203868",
         ),
         test=PublicPart(
-            217_242, "671b767f5c12593dcafc5e4be730483713cc34c412ff1dfd8202253d890116df"
+            217_242,
+            "671b767f5c12593dcafc5e4be730483713cc34c412ff1dfd8202253d890116df",
+            "b7139a86603bcd04df327dfb3eba54df3d04872921a8e6240cbc83611bee1124",
         ),
     ),
     "yelp2018": PublicSet(
         users=31_668,
         items=38_048,
         train=PublicPart(
-            1_237_259, "492793009e7a96cf6f0c4f1ada1eeff496b131d8e9238cf09097cf0c946dd064"
+            1_237_259,
+            "492793009e7a96cf6f0c4f1ada1eeff496b131d8e9238cf09097cf0c946dd064",
+            "b0cb34518bdcc3feb259302ca7f44ee5335a61b8e073e55966ea3a340f0a9fe1",
         ),
         test=PublicPart(
-            324_147, "b2225c1767129cacca1baa629d64292491138ebbca7cbcc7bcf822dfebe2492e"
+            324_147,
+            "b2225c1767129cacca1baa629d64292491138ebbca7cbcc7bcf822dfebe2492e",
+            "dde353729047c0bb838605548704259ff6718a0cedb5a7b4023bfa19118924aa",
         ),
     ),
     "amazon-book": PublicSet(
@@ -78,10 +87,14 @@ PUBLIC_SETS = {
         users=24_172,
         items=90_061,
         train=PublicPart(
-            1_187_711, "0d0ea093712e6f01708dd7d65799409cdf0fcc30f5aa5f08c727e81389d27576"
+            1_187_711,
+            "0d0ea093712e6f01708dd7d65799409cdf0fcc30f5aa5f08c727e81389d27576",
+            "369482e5527783947908ca14efda556bd46943050436f5b5133477193bde0425",
         ),
         test=PublicPart(
-            292_552, "df689909eacead26edb5f425a4d9c54b25985c3efef9c30c08d4f540c8332446"
+            292_552,
+            "df689909eacead26edb5f425a4d9c54b25985c3efef9c30c08d4f540c8332446",
+            "3adfc2007c65ea4a7a93290cfc433e88422106eb951c7600969bb6bc139f83f9",
         ),
         fetched=False,
     ),
@@ -120,7 +133,43 @@ def load_public(
         _fetch(f"{address}/{name}/{part}.txt", path)
     data = read_text_form(path, allow_empty_users=part == "test")
     _check(data, PUBLIC_SETS[name], part, path)
-    return data
+    return replace(data, ordered=True, reading=Reading(order=_order_of(name)))
+
+
+def with_known_order(
+    data: Interactions, said: bool | None, path: Path | None = None
+) -> Interactions:
+    """The same interactions, in order of time if one is known: the one place that decides it.
+
+    An order is known where a person says so (``said``), where there are timestamps, by which the
+    rows are sorted, and where the rows are those of a public set in its published order.
+    """
+    why = None
+    if said is not False and data.timestamps is not None:
+        why = "timestamps"
+    elif said:
+        why = "said"
+    elif said is None and (name := _public_name(data, path)) is not None:
+        why = _order_of(name)
+    reading = replace(data.reading or Reading(), order=why)
+    return replace(data, ordered=why is not None, reading=reading)
+
+
+def _order_of(name: str) -> str:
+    return f"public set {name}"
+
+
+def _public_name(data: Interactions, path: Path | None) -> str | None:
+    """The public set of which these are a part with its rows in the published order."""
+    for name, known in PUBLIC_SETS.items():
+        for part in (known.train, known.test):
+            if len(data) != part.pairs:
+                continue
+            rows = replace(data, ordered=True, weights=None)
+            by_rows = part.fingerprint is not None and rows.fingerprint == part.fingerprint
+            if by_rows or (part.md5 is not None and path is not None and _md5(path) == part.md5):
+                return name
+    return None
 
 
 def _cache_folder() -> Path:
@@ -151,8 +200,11 @@ def _check(data: Interactions, known: PublicSet, part: Part, path: Path) -> None
     facts: list[tuple[str, int | str, int | str]] = [("pairs", expected.pairs, len(data))]
     if part == "train":
         facts += [("users", known.users, data.n_users), ("items", known.items, data.n_items)]
+    if expected.pairs_fingerprint is not None:
+        facts += [("fingerprint", expected.pairs_fingerprint, data.pairs_fingerprint)]
     if expected.fingerprint is not None:
-        facts += [("fingerprint", expected.fingerprint, data.fingerprint)]
+        rows = replace(data, ordered=True)
+        facts += [("fingerprint of the order", expected.fingerprint, rows.fingerprint)]
     if expected.md5 is not None:
         facts += [("md5", expected.md5, _md5(path))]
     for what, wanted, seen in facts:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,18 @@ from densirank.errors import InputError
 
 IntArray = NDArray[np.integer[Any]]
 FloatArray = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a source was read: which columns were used as what, and why an order is known."""
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Role → column."""
+    unused: tuple[str, ...] = ()
+    """Columns without a role."""
+    order: str | None = None
+    """Why the order of each user's items is known; None if it is not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +48,8 @@ class Interactions:
         Columns parallel to ``items``, or None.
     ordered
         Whether the items of each user are in order of time.
+    reading
+        How they were read, for messages; no part of the data.
 
     >>> clicks = Interactions.from_pairs(["ann", "bob", "ann"], ["tea", "tea", "jam"])
     >>> clicks
@@ -51,6 +65,7 @@ class Interactions:
     timestamps: FloatArray | IntArray | None = None
     weights: NDArray[np.float32] | None = None
     ordered: bool = False
+    reading: Reading | None = None
 
     def __post_init__(self) -> None:
         for array in (self.indptr, self.items, self.timestamps, self.weights):
@@ -76,7 +91,8 @@ class Interactions:
         """Interactions from parallel columns of original ids.
 
         A repeated pair counts once: its latest occurrence is kept and its weights are added up. A
-        pair of weight zero is no interaction: it is left out, though its ids stay known.
+        pair of weight zero is no interaction: it is left out, though its ids stay known. A negative
+        weight is an error.
 
         Parameters
         ----------
@@ -266,10 +282,32 @@ class Interactions:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over the sorted pairs of original ids, independent of their order."""
-        digest = hashlib.sha256()
+        """SHA-256 of all that a fit can see: the pairs, their order if it is known, the weights.
+
+        It is the ``pairs_fingerprint`` where there is neither an order nor weights.
+        """
+        if not self.ordered and self.weights is None:
+            return self.pairs_fingerprint
+        digest = hashlib.sha256(self.pairs_fingerprint.encode())
+        order = self._sorted_pairs()
+        if self.ordered:
+            digest.update(b"positions")
+            digest.update(self.positions[order].astype("<i8").tobytes())
+        if self.weights is not None:
+            digest.update(b"weights")
+            digest.update(self.weights[order].astype("<f4").tobytes())
+        return digest.hexdigest()
+
+    def _sorted_pairs(self) -> IntArray:
+        """The order that sorts the pairs by user and item."""
         in_item_order = _stable_order(self.items, self.n_items)
-        order = in_item_order[_stable_order(self.users[in_item_order], self.n_users)]
+        return in_item_order[_stable_order(self.users[in_item_order], self.n_users)]
+
+    @cached_property
+    def pairs_fingerprint(self) -> str:
+        """SHA-256 over the sorted pairs of original ids, independent of order and weights."""
+        digest = hashlib.sha256()
+        order = self._sorted_pairs()
         for vocabulary, codes in ((self.user_ids, self.users), (self.item_ids, self.items)):
             for start in range(0, len(order), 1_000_000):
                 ids = vocabulary.ids[codes[order[start : start + 1_000_000]]]

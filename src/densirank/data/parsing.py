@@ -8,8 +8,9 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,8 +18,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from densirank.data.columns import NO_NAMES, Columns
-from densirank.data.interactions import Interactions
+from densirank.data.columns import NO_NAMES, Columns, Meaning
+from densirank.data.interactions import Interactions, Reading, checked_column, refuse_negative
 from densirank.data.vocabulary import Vocabulary, encode
 from densirank.errors import InputError
 from densirank.files import check_file, open_file
@@ -45,16 +46,16 @@ class _Table:
     defaults: Columns = NO_NAMES  # of a file without a header
 
 
-def read_table(path: Path, kind: str, columns: Columns, *, header: bool = True) -> Interactions:
+def read_table(path: Path, kind: str, meaning: Meaning, *, header: bool = True) -> Interactions:
     """Interactions from a file of the given kind: a key of ``SEPARATORS``, parquet or jsonl."""
     if kind in SEPARATORS:
-        return _interactions(_separated(path, kind, header), columns)
+        return _interactions(_separated(path, kind, header), meaning)
     if kind == "parquet":
-        return _interactions(_parquet(path), columns)
-    return _interactions(_json_lines(path), columns)
+        return _interactions(_parquet(path), meaning)
+    return _interactions(_json_lines(path), meaning)
 
 
-def read_frame(frame: Any, columns: Columns) -> Interactions:
+def read_frame(frame: Any, meaning: Meaning) -> Interactions:
     """Interactions from a polars DataFrame or LazyFrame, a pandas DataFrame or a pyarrow Table."""
     if isinstance(frame, pl.DataFrame | pl.LazyFrame):
         lazy = frame.lazy()
@@ -66,7 +67,7 @@ def read_frame(frame: Any, columns: Columns) -> Interactions:
         table = _Table(
             "the table", frame.column_names, lambda wanted: pl.DataFrame(frame.select(wanted))
         )
-    return _interactions(table, columns)
+    return _interactions(table, meaning)
 
 
 def _separated(path: Path, kind: str, header: bool) -> _Table:
@@ -147,25 +148,102 @@ def _pandas(frame: Any) -> _Table:
     return _Table("the frame", names, load)
 
 
-def _interactions(table: _Table, wishes: Columns) -> Interactions:
+def _interactions(table: _Table, meaning: Meaning) -> Interactions:
     """Interactions from any table."""
     if not table.names:
         raise InputError(f"{table.origin} has no columns")
-    found = wishes.over(table.defaults).find(table.names, table.origin)
+    found = meaning.find(table.names, table.origin, table.defaults)
     roles = {role: str(getattr(found, role)) for role in found.named()}
-    frame = table.load(list(roles.values()))
-    for name in roles.values():
+    wanted = list(dict.fromkeys(roles.values()))
+    frame = table.load(wanted)
+    for name in wanted:
         refuse_missing(frame[name], table.origin)
     column = {role: frame[name] for role, name in roles.items()}
     del frame
+    values = row_values(column, meaning, table.origin)
+    kept = values.pop("kept", None)
+    if kept is not None:
+        if not kept.any():
+            raise InputError(
+                f"{table.origin}: no row is left of those that count as {_rule(meaning)}"
+            )
+        column = {role: column[role].filter(pl.Series(kept)) for role in ("user", "item")}
+        values = {role: array[kept] for role, array in values.items()}
     user_ids, users = _encode(column.pop("user"), table)
     item_ids, items = _encode(column.pop("item"), table)
-    when = times(column["timestamp"], table.origin) if "timestamp" in column else None
-    weights = numbers(column["weight"], table.origin) if "weight" in column else None
+    reading = Reading(roles, tuple(name for name in table.names if name not in wanted))
     try:
-        return Interactions.from_codes(users, items, user_ids, item_ids, when, weights)
+        data = Interactions.from_codes(
+            users, items, user_ids, item_ids, values.get("timestamp"), values.get("weight")
+        )
     except InputError as error:
         raise InputError(f"{table.origin}: {error}") from error
+    return replace(data, reading=reading)
+
+
+def _rule(meaning: Meaning) -> str:
+    """Which rows count, in words."""
+    rules = []
+    if meaning.min_rating is not None:
+        rules.append(f"a rating of at least {meaning.min_rating:g}")
+    if meaning.event_weights is not None:
+        rules.append("an event with a weight above 0")
+    return " and ".join(rules)
+
+
+def row_values(
+    column: Mapping[str, pl.Series], meaning: Meaning, origin: str
+) -> dict[str, NDArray[Any]]:
+    """The checked ``timestamp`` and ``weight`` of each row, of a table's columns by role.
+
+    What has no column is absent; ``kept`` says which rows count, where not all do.
+    """
+    found: dict[str, NDArray[Any]] = {}
+    rows = len(column["user"])
+    kept = np.ones(rows, dtype=bool)
+    if "timestamp" in column:
+        found["timestamp"] = times(column["timestamp"], origin, meaning.timestamp_format)
+    if "weight" in column:
+        found["weight"] = numbers(column["weight"], origin)
+    if "event" in column:
+        found["weight"] = _weights_of_events(column["event"], meaning.event_weights or {}, origin)
+        kept &= found["weight"] > 0
+    try:
+        for role, values in found.items():
+            checked_column(values, f"{role}s", rows)
+        refuse_negative(found.get("weight", np.zeros(0)))
+    except InputError as error:
+        raise InputError(f"{origin}: {error}") from error
+    if "rating" in column:
+        ratings = numbers(column["rating"], origin)
+        if np.isnan(ratings).any():
+            row = int(np.argmax(np.isnan(ratings))) + 1
+            raise InputError(
+                f"{origin}: the column {column['rating'].name!r} has no value in data row {row}"
+            )
+        kept &= ratings >= meaning.min_rating
+    if not kept.all():
+        found["kept"] = kept
+    return found
+
+
+def _weights_of_events(
+    column: pl.Series, weights: Mapping[str, float], origin: str
+) -> NDArray[np.float64]:
+    """The weight of each row by its event."""
+    named = {str(event): float(weight) for event, weight in weights.items()}
+    events = column.cast(pl.String)
+    kinds = events.unique(maintain_order=True).to_list()
+    unknown = [kind for kind in kinds if kind not in named]
+    if unknown:
+        row = int((events == unknown[0]).arg_true()[0]) + 1
+        raise InputError(
+            f"{origin}: the column {column.name!r} holds {unknown[0]!r} in data row {row}, and "
+            f"event_weights (--event-weights) does not name it: give it a weight, or 0 to leave "
+            "such rows out"
+        )
+    found = events.replace_strict(named, return_dtype=pl.Float64)
+    return found.to_numpy().astype(np.float64)
 
 
 def _encode(column: pl.Series, table: _Table) -> tuple[Vocabulary, NDArray[np.int32]]:
@@ -282,9 +360,15 @@ def numbers(column: pl.Series, origin: str) -> NDArray[Any]:
     return column.cast(pl.Float64).to_numpy() if column.dtype.is_decimal() else column.to_numpy()
 
 
-def times(column: pl.Series, origin: str) -> NDArray[Any]:
-    """Timestamps: numbers as they are, dates in microseconds."""
-    if column.dtype == pl.String:
+def times(column: pl.Series, origin: str, format: str | None = None) -> NDArray[Any]:
+    """Timestamps: numbers as they are, dates in microseconds.
+
+    Text is parsed by ``format`` (as of strptime) if there is one, otherwise as numbers or as dates
+    that can be read in one way alone.
+    """
+    if format is not None:
+        column = _formatted_dates(column, origin, format)
+    elif column.dtype == pl.String:
         whole_numbers = column.cast(pl.Int64, strict=False)
         if whole_numbers.null_count() == 0:
             column = whole_numbers
@@ -295,13 +379,58 @@ def times(column: pl.Series, origin: str) -> NDArray[Any]:
     return numbers(column, origin)
 
 
+def _formatted_dates(column: pl.Series, origin: str, format: str) -> pl.Series:
+    if column.dtype != pl.String:
+        raise InputError(
+            f"{origin}: the column {column.name!r} holds {column.dtype} values, not text: leave "
+            "timestamp_format (--timestamp-format) out"
+        )
+    try:
+        parsed = column.str.to_datetime(format, time_unit="us", strict=False)
+    except pl.exceptions.PolarsError as error:
+        raise InputError(
+            f"{origin}: timestamp_format {format!r} cannot be used ({error})"
+        ) from error
+    _refuse_unparsed(column, parsed, f"a date of the form {format!r}", origin)
+    return parsed
+
+
 def _dates(column: pl.Series, origin: str) -> pl.Series:
+    _refuse_ambiguous(column, origin)
     try:
         parsed = column.str.to_datetime(time_unit="us", strict=False)
     except pl.exceptions.ComputeError:  # the first value does not look like a date
         parsed = pl.Series([None])
-    _refuse_unparsed(column, parsed, "a number or an ISO 8601 date", origin)
+    _refuse_unparsed(
+        column,
+        parsed,
+        "a number or an ISO 8601 date; say the form of the dates with timestamp_format "
+        "(--timestamp-format)",
+        origin,
+    )
     return parsed
+
+
+_TWO_THEN_YEAR = r"^\s*(\d{1,2})[/.-](\d{1,2})[/.-](\d{2,4})(.*)"
+
+
+def _refuse_ambiguous(column: pl.Series, origin: str) -> None:
+    """Refuse dates such as 03/04/2024, if no value tells the day from the month."""
+    first, second = (
+        column.str.extract(_TWO_THEN_YEAR, group).cast(pl.Int64, strict=False) for group in (1, 2)
+    )
+    if first.null_count() or not ((first <= 12) & (second <= 12)).all():
+        return
+    shown = re.match(_TWO_THEN_YEAR, str(column[0]))
+    assert shown is not None
+    sign, year = str(column[0])[shown.end(1)], "%Y" if len(shown[3]) == 4 else "%y"
+    rest = " …" if shown[4].strip() else ""
+    forms = [f"'{sign.join((*two, year))}{rest}'" for two in (("%d", "%m"), ("%m", "%d"))]
+    raise InputError(
+        f"{origin}: the column {column.name!r} holds {column[0]!r}, which may be day and month or "
+        f"month and day: say which with timestamp_format={forms[0]} or {forms[1]} "
+        "(--timestamp-format)"
+    )
 
 
 def _refuse_unparsed(column: pl.Series, parsed: pl.Series, wanted: str, origin: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -12,7 +12,8 @@ import numpy as np
 from scipy import sparse
 
 from densirank.data.adjacency_text import read_text_form
-from densirank.data.columns import Columns
+from densirank.data.columns import Columns, Meaning
+from densirank.data.datasets import with_known_order
 from densirank.data.interactions import Interactions
 from densirank.data.vocabulary import Vocabulary
 from densirank.errors import InputError
@@ -28,7 +29,17 @@ FORMATS = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
 }
-_COLUMNS = {"user_column", "item_column", "timestamp_column", "weight_column"}
+_COLUMNS = {
+    "user_column",
+    "item_column",
+    "timestamp_column",
+    "weight_column",
+    "rating_column",
+    "event_column",
+    "timestamp_format",
+    "min_rating",
+    "event_weights",
+}
 _OPTIONS: dict[str, set[str]] = {
     **dict.fromkeys(("csv", "tsv"), {"format", "header"} | _COLUMNS),
     **dict.fromkeys(("inter", "parquet", "jsonl"), {"format"} | _COLUMNS),
@@ -51,7 +62,12 @@ def read(
     user_column: str | None = None,
     item_column: str | None = None,
     timestamp_column: str | None = None,
+    timestamp_format: str | None = None,
     weight_column: str | None = None,
+    rating_column: str | None = None,
+    min_rating: float | None = None,
+    event_column: str | None = None,
+    event_weights: Mapping[str, float] | None = None,
     ordered: bool | None = None,
     format: str | None = None,
     header: bool = True,
@@ -69,10 +85,20 @@ def read(
         text formats may end in ``.gz``.
     user_column, item_column, timestamp_column, weight_column
         Names of columns without a usual name. An empty string means "none": ``weight_column=""``
-        ignores ratings.
+        ignores a column of play counts. Weights must not be negative; a row of weight 0 is left
+        out, and the weights of repeated pairs add up. A column of ratings is no weight unless it
+        is named as one.
+    timestamp_format
+        The form of the dates in a timestamp column of text, as of strptime: ``"%d/%m/%Y"``. Not
+        needed for ISO 8601; required where every date could be day/month or month/day.
+    rating_column, min_rating
+        Keep only rows with a rating of at least ``min_rating``.
+    event_column, event_weights
+        Weight each row by its event: ``{"view": 1, "cart": 3, "purchase": 10}``. An event of
+        weight 0 is left out; one that is not named is an error.
     ordered
         Whether the items of each user are in order of time. Default: yes with timestamps, by which
-        they are sorted, and in the text form; otherwise no.
+        they are sorted, and if they are a public data set in its published order; otherwise no.
     format
         Format of a file, in place of its suffix.
     header
@@ -95,13 +121,27 @@ def read(
 
     Examples
     --------
+    >>> import polars as pl
+    >>> stars = pl.DataFrame({"user": [1, 1, 2], "item": [5, 6, 5], "rating": [5, 2, 4]})
+    >>> read(stars), read(stars, min_rating=4)
+    (Interactions(2 users, 2 items, 3 pairs), Interactions(2 users, 1 items, 2 pairs))
     >>> read([("ann", "tea"), ("bob", "tea"), ("ann", "jam")])
     Interactions(2 users, 2 items, 3 pairs)
     >>> read(sparse.csr_array([[1, 0, 1], [0, 0, 1]]), shape=(2, 3))
     Interactions(2 users, 3 items, 3 pairs)
     """
-    columns = Columns(user_column, item_column, timestamp_column, weight_column)
-    options = {"format": format, "header": None if header else False, "shape": shape}
+    columns = Columns(
+        user_column, item_column, timestamp_column, weight_column, rating_column, event_column
+    )
+    meaning = Meaning(columns, timestamp_format, min_rating, event_weights)
+    options = {
+        "format": format,
+        "header": None if header else False,
+        "shape": shape,
+        "timestamp_format": timestamp_format,
+        "min_rating": min_rating,
+        "event_weights": event_weights,
+    }
     given = {option for option, value in options.items() if value is not None}
     given |= {f"{role}_column" for role in columns.named()}
     kind = _kind_of(source, format)
@@ -118,10 +158,11 @@ def read(
         from densirank.data import parsing  # imports polars, which nothing else here needs
 
         if kind == "frame":
-            data = parsing.read_frame(source, columns)
+            data = parsing.read_frame(source, meaning)
         else:
-            data = parsing.read_table(Path(source), kind, columns, header=header)
-    return data if ordered is None else replace(data, ordered=ordered)
+            data = parsing.read_table(Path(source), kind, meaning, header=header)
+    path = Path(source) if isinstance(source, str | PathLike) else None
+    return with_known_order(data, ordered, path)
 
 
 def _kind_of(source: Any, format: str | None) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from densirank.data.columns import Columns
+from densirank.data.columns import Columns, Meaning
 from densirank.data.interactions import checked_column, refuse_negative
 from densirank.data.parsing import (
     id_column,
@@ -109,7 +109,7 @@ class Log:
         """Find the files and their columns, and refuse those that do not agree."""
         files = tuple(_files(origin))
         schemas = [sound_parquet(path, _scan(path).collect_schema) for path in files]
-        found = wishes.find(schemas[0].names(), str(files[0]))
+        found = Meaning(wishes).find(schemas[0].names(), str(files[0]))
         columns = {role: str(getattr(found, role)) for role in found.named()}
         for path, schema in zip(files, schemas, strict=True):
             for name in columns.values():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from densirank.data.interactions import Interactions
+from densirank.data.interactions import Interactions, Reading
 from densirank.errors import InputError, StorageError
 from densirank.storage import checked_file, read_ids, read_json
 from densirank.world import World
@@ -211,7 +211,13 @@ class Partition:
             pairs.timestamps,
             pairs.weights,
             self.ordered,
+            self._reading(pairs),
         )
+
+    def _reading(self, pairs: Pairs) -> Reading:
+        """What the parts hold; the names of the columns stayed with the log."""
+        order = "timestamps" if pairs.timestamps is not None else "said"
+        return Reading(order=order if self.ordered else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,6 +243,7 @@ class Portion(Interactions):
             own.timestamps,
             own.weights,
             own.ordered,
+            own.reading,
             partition,
             users.start,
             int(lengths[: world.rank].sum()),
@@ -250,12 +257,13 @@ class Portion(Interactions):
 
     @cached_property
     def fingerprint(self) -> str:
-        """That of the partition, which all processes can compare."""
-        return self.origin.fingerprint
+        """That of the partition, which all processes can compare, and of a changed order."""
+        same = self.ordered == self.origin.ordered
+        return self.origin.fingerprint + ("" if same else f" ordered={self.ordered}")
 
     @property
     def totals(self) -> tuple[int, int, int]:
         return self.origin.n_users, self.origin.n_items, self.origin.n_pairs
 
     def whole(self) -> Interactions:
-        return self.origin.whole()
+        return replace(self.origin.whole(), ordered=self.ordered, reading=self.reading)

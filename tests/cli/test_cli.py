@@ -390,3 +390,106 @@ def test_a_public_set_is_found_by_name(tmp_path: Path) -> None:
     metrics = json.loads(densirank("evaluate", model, "gowalla", "--json").stdout)
     assert metrics["users"] == 29_858
     assert metrics["ndcg@20"] > 0.10  # by the filter; popularity has .03
+
+
+# --- what the data mean ---------------------------------------------------------------------------
+
+LOG = "user_id,item_id,rating,timestamp\n" + "".join(
+    f"{user},{item},{1 + (user + item) % 5},{100 * user + item}\n"
+    for user in range(12)
+    for item in range(user % 3, 8)
+)
+FAST = ["--method", "popularity"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            [],
+            "Columns: user=user_id, item=item_id, time=timestamp, weight=none; rating not used. "
+            "Order: known, by the timestamps. Validation: none.",
+        ),
+        (
+            ["--no-ordered", "--valid", 0.2],
+            "Order: not known (say --ordered if the rows of each user are in order of time). "
+            "Validation: random items of each user.",
+        ),
+        (["--valid", 0.2], "by the timestamps. Validation: the last items of each user."),
+        (["--valid", 0.2, "--valid-split", "random"], "Validation: random items of each user."),
+        (["--valid", "log.csv"], "Validation: the items of log.csv."),
+        (
+            ["--timestamp-column", "", "--ordered"],
+            "weight=none; rating, timestamp not used. Order: known, as said by --ordered.",
+        ),
+        (["--weight-column", "rating"], "weight=rating. Order"),
+        (["--min-rating", 3], "weight=none, rating=rating. Order"),
+        (
+            ["--event-column", "rating", "--event-weights", "1=0,2=1,3=1,4=2,5=3"],
+            "weight=none, event=rating. Order",
+        ),
+    ],
+)
+def test_fit_says_what_the_data_were_taken_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[object], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("log.csv").write_text(LOG)
+    done = densirank("fit", "log.csv", "--out", "m", *FAST, *options)
+    assert done.returncode == 0, done.stderr
+    assert said in done.stderr
+
+
+def test_the_text_form_is_not_presumed_to_be_in_order(folder: Path, tmp_path: Path) -> None:
+    words = ["fit", folder / "train.txt", "--out", tmp_path / "m", *FAST, "--valid", 0.2]
+    done = densirank(*words)
+    assert "time=none, weight=none. Order: not known" in done.stderr
+    assert "Validation: random items of each user." in done.stderr
+    assert not load(tmp_path / "m").interactions_.ordered
+    assert "Validation: the last items" in densirank(*words, "--ordered").stderr
+    assert load(tmp_path / "m").interactions_.ordered
+
+
+def test_tune_and_update_say_it_as_well(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text(LOG)
+    said = "weight=none; rating not used. Order: known, by the timestamps. Validation: "
+    fixed = ["--method", "wd-mf", "--set", "iterations=2", "--trials", 1]
+    done = densirank("tune", log, "--out", tmp_path / "t", *fixed)
+    assert f"{said}the last items of each user." in done.stderr
+    assert densirank("fit", log, "--out", tmp_path / "m", *FAST).returncode == 0
+    done = densirank("update", tmp_path / "m", log, "--out", tmp_path / "n")
+    assert f"{said}none." in done.stderr
+
+
+def test_dates_are_read_as_said_by_every_command(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("user,item,date\n1,2,03/04/2024\n1,3,02/05/2024\n2,3,01/01/2024\n")
+    fit = ["fit", log, "--out", tmp_path / "m", *FAST]
+    assert "day and month or month and day" in complaint(densirank(*fit))
+    form = ["--timestamp-format", "%d/%m/%Y"]
+    assert densirank(*fit, *form).returncode == 0
+    assert densirank("evaluate", tmp_path / "m", log, *form).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--event-weights", "view"], "--event-weights takes EVENT=WEIGHT"),
+        (["--event-weights", "view=often"], "'view=often' is not of that form"),
+        (["--event-weights", "a=1,a=2"], "names 'a' twice"),
+        (["--event-weights", "a=1"], "(--event-column) and event_weights (--event-weights)"),
+        (["--rating-column", "rating"], "needs min_rating (--min-rating)"),
+    ],
+)
+def test_options_of_reading_are_checked(
+    tmp_path: Path, options: list[object], sentence: str
+) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text(LOG)
+    assert sentence in complaint(densirank("fit", log, "--out", tmp_path / "m", *options))
+
+
+def test_options_that_a_public_set_does_not_take_are_refused(tmp_path: Path) -> None:
+    done = densirank("fit", "gowalla", "--out", tmp_path / "m", "--min-rating", 3)
+    assert "--min-rating cannot be used with the public set gowalla" in complaint(done)

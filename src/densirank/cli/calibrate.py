@@ -11,15 +11,12 @@ import typer
 from densirank.cli import printing
 from densirank.cli.options import (
     DataArgument,
-    DataDirOption,
     DeviceOption,
-    FormatOption,
-    ItemColumn,
     JsonOption,
     ModelFolder,
     Source,
-    UserColumn,
     check_target,
+    reads_held_out_data,
 )
 from densirank.errors import InputError
 from densirank.plotting import can_draw
@@ -27,7 +24,9 @@ from densirank.plotting import can_draw
 SHOWN = ("predicted", "frequency", "standard_error", "expected", "observed")
 
 
+@reads_held_out_data
 def calibrate(
+    *,
     model: ModelFolder,
     data: DataArgument,
     popularity: Annotated[
@@ -39,10 +38,7 @@ def calibrate(
     ] = None,
     bins: Annotated[int, typer.Option(min=1, help="Rows of the table.")] = 10,
     as_json: JsonOption = False,
-    user_column: UserColumn = None,
-    item_column: ItemColumn = None,
-    format: FormatOption = None,
-    data_dir: DataDirOption = None,
+    source: Source,
     device: DeviceOption = "auto",
 ) -> None:
     """Fit the temperature of a model's probabilities to held-out interactions, and store it.
@@ -59,8 +55,7 @@ def calibrate(
     from densirank.storage import save_calibration
 
     ranker = load(model, device)
-    options = {"user_column": user_column, "item_column": item_column, "format": format}
-    held_out = Source(data_dir, options).interactions(data, "test")
+    held_out = source.interactions(data, "test")
     ranker.calibration_ = None
     tables = {} if figure is None else {"as trained": ranker.reliability(held_out, bins)}
     found = ranker.calibrate(held_out, popularity=popularity).calibration_

@@ -9,18 +9,17 @@ import typer
 from densirank.cli import printing
 from densirank.cli.options import (
     DataArgument,
-    DataDirOption,
     DeviceOption,
-    FormatOption,
-    ItemColumn,
     JsonOption,
     ModelFolder,
     Source,
-    UserColumn,
+    reads_held_out_data,
 )
 
 
+@reads_held_out_data
 def evaluate(
+    *,
     model: ModelFolder,
     test: DataArgument,
     k: Annotated[int, typer.Option("-k", min=1, help="Length of the lists.")] = 20,
@@ -28,10 +27,7 @@ def evaluate(
     keep: Annotated[
         bool, typer.Option("--keep", help="Store the metrics with the model, for its card.")
     ] = False,
-    user_column: UserColumn = None,
-    item_column: ItemColumn = None,
-    format: FormatOption = None,
-    data_dir: DataDirOption = None,
+    source: Source,
     device: DeviceOption = "auto",
 ) -> None:
     """Measure a model on held-out interactions: recall, nDCG and more at k, over all items."""
@@ -39,10 +35,9 @@ def evaluate(
     from densirank.parallel.joining import joined
     from densirank.storage import model_fingerprint, save_metrics
 
-    options = {"user_column": user_column, "item_column": item_column, "format": format}
     with joined(device, printing.say_error) as world:
         ranker = load(model, device)
-        data = Source(data_dir, options).interactions(test, "test")
+        data = source.interactions(test, "test")
         if world.size > 1:  # a fingerprint reads all of the data
             world.require_same({"model": model_fingerprint(model), "test data": data.fingerprint})
         held_out = ranker.held_out(data)

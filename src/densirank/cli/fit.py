@@ -15,23 +15,18 @@ from rich.table import Table
 from densirank.cli import printing
 from densirank.cli.options import (
     DataArgument,
-    DataDirOption,
     DeviceOption,
-    FormatOption,
     HelpSettingsOption,
-    ItemColumn,
-    OrderedOption,
     OutFolder,
     PrecisionOption,
     SeedOption,
     SettingOption,
     Source,
-    TimestampColumn,
-    UserColumn,
     ValidSplitOption,
-    WeightColumn,
+    reading_sentence,
+    reads_training_data,
     settings_from,
-    training_source,
+    validation_of,
 )
 from densirank.errors import InputError
 from densirank.progress import Bars, TrainingBar
@@ -61,7 +56,9 @@ OF_INTEREST = (
 """Settings in the table; the record has all."""
 
 
+@reads_training_data
 def fit(
+    *,
     train: DataArgument,
     out_dir: OutFolder,
     budget: Annotated[
@@ -92,13 +89,7 @@ def fit(
     config: Annotated[
         Path | None, typer.Option(metavar="FILE.toml", help="Settings as a TOML file.")
     ] = None,
-    ordered: OrderedOption = False,
-    user_column: UserColumn = None,
-    item_column: ItemColumn = None,
-    timestamp_column: TimestampColumn = None,
-    weight_column: WeightColumn = None,
-    format: FormatOption = None,
-    data_dir: DataDirOption = None,
+    source: Source,
     device: DeviceOption = "auto",
     precision: PrecisionOption = "auto",
     seed: SeedOption = 0,
@@ -127,8 +118,6 @@ def fit(
     from densirank.storage import TRAINING_LOG
     from densirank.training.callbacks import JsonLines
 
-    columns = (user_column, item_column, timestamp_column, weight_column)
-    source = training_source(columns, format, ordered, data_dir)
     with joined(device, printing.say_error) as world:
         printing.err.quiet = not world.first
         asked = None
@@ -146,6 +135,12 @@ def fit(
         if not place.prepare(resume):
             printing.err.print(f"{out_dir} holds a finished model: there is nothing to resume.")
             return
+        validation = f"the items of {valid}"
+        if held_out is None and asked is not None:
+            validation = "none"
+        elif held_out is None or isinstance(held_out, float):
+            validation = validation_of(data, valid_split)
+        printing.err.print(reading_sentence(data, validation))
         log = JsonLines(out_dir / TRAINING_LOG)
         users, items, pairs = data.totals
         size = f"{users:,} users, {items:,} items, {pairs:,} pairs"

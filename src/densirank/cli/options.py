@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -14,7 +15,7 @@ from densirank.cli.printing import print_settings
 from densirank.errors import InputError
 
 if TYPE_CHECKING:
-    from densirank.data.interactions import Interactions
+    from densirank.data.interactions import Interactions, Reading
     from densirank.world import World
 
 
@@ -66,7 +67,13 @@ PrecisionOption = Annotated[
 SeedOption = Annotated[int, typer.Option(min=0, help="Same seed, same result (on a CPU).")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 OrderedOption = Annotated[
-    bool, typer.Option("--ordered", help="The rows of the file are sorted by time.")
+    bool | None,
+    typer.Option(
+        "--ordered/--no-ordered",
+        help="Whether the rows of each user are in order of time. Default: with timestamps, and in "
+        "the public data sets.",
+        show_default=False,
+    ),
 ]
 DataDirOption = Annotated[
     Path | None,
@@ -75,7 +82,23 @@ DataDirOption = Annotated[
 UserColumn = Annotated[str | None, typer.Option(help="Name of the user column.")]
 ItemColumn = Annotated[str | None, typer.Option(help="Name of the item column.")]
 TimestampColumn = Annotated[str | None, typer.Option(help="Name of the timestamp column.")]
+TimestampFormat = Annotated[
+    str | None,
+    typer.Option(metavar="FORMAT", help="Form of dates that are not ISO 8601: %d/%m/%Y."),
+]
 WeightColumn = Annotated[str | None, typer.Option(help="Name of the weight column.")]
+RatingColumn = Annotated[str | None, typer.Option(help="Name of the column of --min-rating.")]
+MinRating = Annotated[
+    float | None, typer.Option(metavar="X", help="Keep rows with a rating of at least X alone.")
+]
+EventColumn = Annotated[str | None, typer.Option(help="Name of the column of --event-weights.")]
+EventWeights = Annotated[
+    str | None,
+    typer.Option(
+        metavar="EVENT=WEIGHT,…",
+        help="Weight of a row by its event, 0 to leave it out: view=1,cart=3,purchase=10.",
+    ),
+]
 FormatOption = Annotated[
     FileFormat | None, typer.Option(help="Format of the file. Default: by its suffix.")
 ]
@@ -83,7 +106,7 @@ FormatOption = Annotated[
 
 @dataclass(frozen=True)
 class Source:
-    """How the files of a command are read."""
+    """How the files of a command are read: by these options of :func:`densirank.read`."""
 
     data_dir: Path | None
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -96,29 +119,161 @@ class Source:
         In a world of several processes, each reads its own portion of a partition.
         """
         from densirank import read
-        from densirank.data.datasets import PUBLIC_SETS, load_public
+        from densirank.data.datasets import PUBLIC_SETS, load_public, with_known_order
         from densirank.parallel.partition import Partition, Portion, is_partition
 
+        ordered = self.options.get("ordered")
         if source in PUBLIC_SETS and not Path(source).exists():
-            return load_public(source, part, self.data_dir)
+            self._require_no_options(f"the public set {source}")
+            data = load_public(source, part, self.data_dir)
+            return data if ordered is None else with_known_order(data, ordered)
         if is_partition(Path(source)):
+            self._require_no_options(f"the partition {source}")
             partition = Partition.open(Path(source))
-            if world is not None and world.sharded:
-                return Portion.read(partition, world)
-            return partition.whole()
+            sharded = world is not None and world.sharded
+            data = Portion.read(partition, world) if world and sharded else partition.whole()
+            return data if ordered is None else with_known_order(data, ordered)
         return read(source, allow_empty_users=part == "test", **self.options)
 
+    def _require_no_options(self, what: str) -> None:
+        """Refuse options of reading that cannot apply."""
+        given = [
+            f"--{name.replace('_', '-')}"
+            for name, value in self.options.items()
+            if name != "ordered" and value is not None
+        ]
+        if given:
+            raise InputError(f"{' and '.join(given)} cannot be used with {what}")
 
-def training_source(
-    columns: tuple[str | None, str | None, str | None, str | None],
-    format: FileFormat | None,
-    ordered: bool,
-    data_dir: Path | None,
+
+Command = Callable[..., None]
+
+
+def reads_training_data(command: Command) -> Command:
+    """Give a command the options of reading; it gets a ``source: Source`` in their place."""
+    return _with_options(command, _training_source)
+
+
+def reads_held_out_data(command: Command) -> Command:
+    """The same for a command to which the order of the data does not matter."""
+    return _with_options(command, _held_out_source)
+
+
+def _with_options(command: Command, make: Callable[..., Source]) -> Command:
+    own = inspect.signature(command, eval_str=True)
+    shared = inspect.signature(make, eval_str=True).parameters
+
+    def run(**given: Any) -> None:
+        source = make(**{name: given.pop(name) for name in shared})
+        command(**given, source=source)
+
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in own.parameters.items():
+        parameters += shared.values() if name == "source" else [parameter]
+    keywords = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+    run.__signature__ = own.replace(parameters=keywords)  # type: ignore[attr-defined]
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    return run
+
+
+def _training_source(
+    ordered: OrderedOption = None,
+    user_column: UserColumn = None,
+    item_column: ItemColumn = None,
+    timestamp_column: TimestampColumn = None,
+    timestamp_format: TimestampFormat = None,
+    weight_column: WeightColumn = None,
+    rating_column: RatingColumn = None,
+    min_rating: MinRating = None,
+    event_column: EventColumn = None,
+    event_weights: EventWeights = None,
+    format: FormatOption = None,
+    data_dir: DataDirOption = None,
 ) -> Source:
-    """How training data are read; columns: user, item, timestamp, weight."""
-    names = ("user_column", "item_column", "timestamp_column", "weight_column")
-    named = dict(zip(names, columns, strict=True))
-    return Source(data_dir, named | {"format": format, "ordered": True if ordered else None})
+    options = dict(locals())
+    del options["data_dir"]
+    weights = None if event_weights is None else _event_weights(event_weights)
+    return Source(data_dir, options | {"event_weights": weights})
+
+
+def _held_out_source(
+    user_column: UserColumn = None,
+    item_column: ItemColumn = None,
+    timestamp_column: TimestampColumn = None,
+    timestamp_format: TimestampFormat = None,
+    weight_column: WeightColumn = None,
+    rating_column: RatingColumn = None,
+    min_rating: MinRating = None,
+    event_column: EventColumn = None,
+    event_weights: EventWeights = None,
+    format: FormatOption = None,
+    data_dir: DataDirOption = None,
+) -> Source:
+    return _training_source(ordered=None, **locals())
+
+
+def _event_weights(text: str) -> dict[str, float]:
+    """The weights of ``view=1,cart=3``."""
+    weights: dict[str, float] = {}
+    for part in text.split(","):
+        event, equals, value = (word.strip() for word in part.rpartition("="))
+        try:
+            weight = float(value)
+        except ValueError:
+            weight = None
+        if not event or not equals or weight is None:
+            raise InputError(
+                f"--event-weights takes EVENT=WEIGHT,EVENT=WEIGHT,… (view=1,purchase=10), and "
+                f"{part!r} is not of that form"
+            )
+        if event in weights:
+            raise InputError(f"--event-weights names {event!r} twice")
+        weights[event] = weight
+    return weights
+
+
+def reading_sentence(data: Interactions, validation: str) -> str:
+    """What data were read as: their columns, whether an order is known and why, the validation."""
+    reading = data.reading
+    assert reading is not None  # of everything that a command reads
+    columns = columns_sentence(reading)
+    if not reading.columns:
+        others = {"time": data.timestamps, "weight": data.weights}
+        there = (f", {word}={'none' if array is None else 'yes'}" for word, array in others.items())
+        columns = f"Columns: user, item{''.join(there)}."
+    return f"{columns} {order_sentence(reading)} Validation: {validation}."
+
+
+def columns_sentence(reading: Reading) -> str:
+    """Which columns were used as what, and which were not used."""
+    usual = {"user": "user", "item": "item", "timestamp": "time", "weight": "weight"}
+    used = [f"{word}={reading.columns.get(role, 'none')}" for role, word in usual.items()]
+    used += [f"{role}={name}" for role, name in reading.columns.items() if role not in usual]
+    unused = ", ".join(reading.unused[:SHOWN_UNUSED])
+    if len(reading.unused) > SHOWN_UNUSED:
+        unused += f" and {len(reading.unused) - SHOWN_UNUSED} more"
+    return f"Columns: {', '.join(used)}{f'; {unused} not used' if unused else ''}."
+
+
+def order_sentence(reading: Reading) -> str:
+    """Whether an order of time is known, and why."""
+    return f"Order: {ORDERS.get(reading.order, f'known, {reading.order}')}."
+
+
+ORDERS = {
+    None: "not known (say --ordered if the rows of each user are in order of time)",
+    "timestamps": "known, by the timestamps",
+    "said": "known, as said by --ordered",
+}
+"""Why an order is known, in words."""
+SHOWN_UNUSED = 6
+"""Unused columns in the sentence about what was read."""
+
+
+def validation_of(data: Interactions, how: ValidSplit | None) -> str:
+    """Which items a fraction of each user's items is, in words."""
+    last = (how or ("last" if data.ordered else "random")) == "last"
+    return "the last items of each user" if last else "random items of each user"
 
 
 def settings_from(

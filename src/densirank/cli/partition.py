@@ -14,6 +14,8 @@ from densirank.cli.options import (
     TimestampColumn,
     UserColumn,
     WeightColumn,
+    columns_sentence,
+    order_sentence,
 )
 
 
@@ -27,7 +29,7 @@ def partition(
     parts: Annotated[
         int, typer.Option(min=1, help="Number of parts, usually that of the processes.")
     ] = 1,
-    ordered: OrderedOption = False,
+    ordered: OrderedOption = None,
     user_column: UserColumn = None,
     item_column: ItemColumn = None,
     timestamp_column: TimestampColumn = None,
@@ -39,14 +41,17 @@ def partition(
     latest occurrence, and the items of a user are sorted by time, as when a file is read at once.
     """
     from densirank.data.columns import Columns
+    from densirank.data.interactions import Reading
     from densirank.parallel.parquet_log import Log
     from densirank.parallel.partitioning import write_partition
 
     columns = Columns(user_column, item_column, timestamp_column, weight_column)
     with printing.CountBar("rows") as bar:
-        made = write_partition(
-            Log.open(log, columns), out_dir, parts, ordered=ordered, on_rows=bar.done
-        )
+        opened = Log.open(log, columns)
+        made = write_partition(opened, out_dir, parts, ordered=ordered, on_rows=bar.done)
+    order = "timestamps" if "timestamp" in opened.columns else "said"
+    reading = Reading(opened.columns, opened.unused, order if made.ordered else None)
+    printing.err.print(f"{columns_sentence(reading)} {order_sentence(reading)}")
     largest = max(part.pairs for part in made.parts)
     printing.err.print(
         f"{made.n_users:,} users, {made.n_items:,} items, {made.n_pairs:,} pairs in {parts:,} "

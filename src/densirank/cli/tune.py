@@ -13,23 +13,19 @@ from rich.table import Table
 from densirank.cli import printing
 from densirank.cli.options import (
     DataArgument,
-    DataDirOption,
     DeviceOption,
-    FormatOption,
     HelpSettingsOption,
-    ItemColumn,
     JsonOption,
-    OrderedOption,
     PrecisionOption,
     SeedOption,
     SettingOption,
-    TimestampColumn,
-    UserColumn,
+    Source,
     ValidSplitOption,
-    WeightColumn,
+    reading_sentence,
+    reads_training_data,
     settings_from,
     toml_from,
-    training_source,
+    validation_of,
 )
 from densirank.plotting import can_draw
 from densirank.progress import Bars
@@ -46,7 +42,9 @@ NOTABLE = 1.005
 """How much better an iterate before the end of a schedule must be to be worth a word."""
 
 
+@reads_training_data
 def tune(
+    *,
     data: DataArgument,
     out_dir: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the search.")],
     method: Annotated[
@@ -71,13 +69,7 @@ def tune(
     ] = 0.2,
     valid_split: ValidSplitOption = None,
     settings: SettingOption = None,
-    ordered: OrderedOption = False,
-    user_column: UserColumn = None,
-    item_column: ItemColumn = None,
-    timestamp_column: TimestampColumn = None,
-    weight_column: WeightColumn = None,
-    format: FormatOption = None,
-    data_dir: DataDirOption = None,
+    source: Source,
     device: DeviceOption = "auto",
     precision: PrecisionOption = "auto",
     seed: SeedOption = 0,
@@ -94,11 +86,10 @@ def tune(
     from densirank.search import tune as search
     from densirank.search.trial import best_of
 
-    columns = (user_column, item_column, timestamp_column, weight_column)
-    source = training_source(columns, format, ordered, data_dir)
     fixed = settings_from(method, assignments=settings)
     described = None if space is None else toml_from(space)
     interactions = source.interactions(data, "train")
+    printing.err.print(reading_sentence(interactions, validation_of(interactions, valid_split)))
     printing.err.print(
         f"{interactions.n_users:,} users, {interactions.n_items:,} items, "
         f"{len(interactions):,} pairs; {method}"

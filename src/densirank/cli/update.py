@@ -9,22 +9,19 @@ import typer
 from densirank.cli import printing
 from densirank.cli.options import (
     DataArgument,
-    DataDirOption,
     DeviceOption,
-    FormatOption,
-    ItemColumn,
     ModelFolder,
-    OrderedOption,
     OutFolder,
-    TimestampColumn,
-    UserColumn,
-    WeightColumn,
-    training_source,
+    Source,
+    reading_sentence,
+    reads_training_data,
 )
 from densirank.progress import TrainingBar
 
 
+@reads_training_data
 def update(
+    *,
     model: ModelFolder,
     data: DataArgument,
     out_dir: OutFolder,
@@ -32,23 +29,16 @@ def update(
         int | None,
         typer.Option(min=1, help="Training steps. Default: half as many as in the fit."),
     ] = None,
-    ordered: OrderedOption = False,
-    user_column: UserColumn = None,
-    item_column: ItemColumn = None,
-    timestamp_column: TimestampColumn = None,
-    weight_column: WeightColumn = None,
-    format: FormatOption = None,
-    data_dir: DataDirOption = None,
+    source: Source,
     device: DeviceOption = "auto",
 ) -> None:
     """Continue the training of a model with new interactions, users and items."""
     from densirank import load
     from densirank.storage import prepare_folder
 
-    columns = (user_column, item_column, timestamp_column, weight_column)
-    source = training_source(columns, format, ordered, data_dir)
     ranker = load(model, device)
     new = source.interactions(data, "train")
+    printing.err.print(reading_sentence(new, "none"))
     prepare_folder(out_dir)
     with TrainingBar(printing.err) as bar:
         updated = ranker.update(new, iterations, callbacks=[bar])

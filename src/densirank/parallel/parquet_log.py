@@ -123,6 +123,11 @@ class Log:
                     )
         return cls(origin, files, columns, schemas[0])
 
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """The columns of the first file that play no role."""
+        return tuple(name for name in self.schema.names() if name not in self.columns.values())
+
     @cached_property
     def kind(self) -> np.dtype[Any]:
         """The type of the records of :meth:`records`."""

@@ -47,14 +47,14 @@ def write_partition(
     folder: Path,
     n_parts: int,
     *,
-    ordered: bool = False,
+    ordered: bool | None = None,
     on_rows: Callable[[int, int], None] = lambda done, rows: None,
 ) -> Partition:
     """Cut a log into ``n_parts`` parts with equally many users.
 
     A partition that the folder held before stays whole until this one is complete. ``ordered``
-    says that the rows are in order of time where there are no timestamps; ``on_rows`` is called
-    with (rows read, all rows).
+    says whether the rows are in order of time; by default they are where there are timestamps.
+    ``on_rows`` is called with (rows read, all rows).
     """
     if n_parts < 1:
         raise InputError(f"there must be at least 1 part, not {n_parts}")
@@ -71,7 +71,7 @@ def write_partition(
             "items": len(ids["items"]),
             "rows": int(users.counts.sum()),
             "pairs": sum(part.pairs for part in parts),
-            "ordered": ordered or "timestamp" in log.columns,
+            "ordered": "timestamp" in log.columns if ordered is None else ordered,
             "files": {
                 role: write_file(folder, role, ".parquet", partial(write_ids, vocabulary=known))
                 for role, known in ids.items()

@@ -79,6 +79,7 @@ def answers(method: str, train: Interactions, test: Interactions) -> Answers:
 def _asked(ranker: Ranker, test: Interactions) -> Iterator[tuple[str, Any]]:
     some = ranker.interactions_.user_ids.ids[:7].tolist()
     items = ranker.interactions_.item_ids.ids[::2].tolist()
+    later = Interactions.from_pairs([some[0], 9_999], [items[5], items[3]], ordered=True)
     yield "recommend", lambda: ranker.recommend(k=7)
     yield "recommend-some", lambda: ranker.recommend(some, 4, items=items, exclude=items[:2])
     yield "recommend-seen", lambda: ranker.recommend(some, 4, filter_seen=False)
@@ -92,7 +93,7 @@ def _asked(ranker: Ranker, test: Interactions) -> Iterator[tuple[str, Any]]:
     yield "explain", lambda: ranker.explain(some[0], items[-1])
     yield (
         "update",
-        lambda: ranker.update([(some[0], items[5]), (9_999, items[3])], 3).recommend(k=5),
+        lambda: ranker.update(later, 3).recommend(k=5),
     )
     yield "calibrate", lambda: ranker.calibrate(test).recommend(some, 4)
     yield "reliability", lambda: ranker.reliability(test)

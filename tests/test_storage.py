@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from densirank import Ranker, load, storage
+from densirank import Interactions, Ranker, load, storage
 from densirank.errors import InputError, StorageError
 from densirank.linalg.csr import Rows, SparsePart
 from densirank.scores import Calibration
@@ -81,6 +81,49 @@ def test_order_and_integer_ids_come_back(tmp_path: Path) -> None:
     back = load(tmp_path, "cpu").interactions_
     assert back.ordered
     assert list(back.pairs()) == [(5, 30), (5, 10), (9, 10)]
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.float32, np.uint16, np.uint64, ">i4"])
+def test_weights_and_times_come_back(tmp_path: Path, kind: Any) -> None:
+    times = np.array([3, 1, 2], dtype=kind)
+    data = Interactions.from_pairs([5, 5, 9], [30, 10, 10], times, [2.5, 1, 4])
+    Ranker("popularity", device="cpu").fit(data).save(tmp_path)
+    back = load(tmp_path, "cpu").interactions_
+    assert back.fingerprint == data.fingerprint
+    assert back.weights is not None
+    assert back.timestamps is not None
+    assert back.weights.tolist() == [1, 2.5, 4]
+    assert back.timestamps.tolist() == [1, 3, 2]
+    assert back.ordered
+    manifest = json.loads((tmp_path / "model.json").read_text())
+    assert manifest["version"] == storage.FORMAT_VERSION == 3
+    assert manifest["data"]["fingerprint"] == data.fingerprint
+    assert manifest["data"]["pairs_fingerprint"] == data.pairs_fingerprint
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_models_without_weights_and_times_load(folder: Path, version: int) -> None:
+    edit_manifest(folder, version=version)
+    back = load(folder, "cpu").interactions_
+    assert (back.weights, back.timestamps) == (None, None)
+
+
+@pytest.mark.parametrize("name", ["history.weights", "history.timestamps", "history.items"])
+def test_histories_of_different_lengths_do_not_belong_together(tmp_path: Path, name: str) -> None:
+    data = Interactions.from_pairs([5, 5, 9], [30, 10, 10], [3, 1, 2], [2.5, 1, 4])
+    Ranker("popularity", device="cpu").fit(data).save(tmp_path)
+    (path,) = tmp_path.glob("vectors-*")
+    tensors = load_file(path)
+    tensors[name] = tensors[name][:-1].clone()
+    save_file(tensors, path)
+    manifest = json.loads((tmp_path / "model.json").read_text())
+    manifest["files"]["vectors"] |= {
+        "sha256": storage._sha256(path),
+        "bytes": path.stat().st_size,
+    }
+    edit_manifest(tmp_path, files=manifest["files"])
+    with pytest.raises(StorageError, match="do not belong together"):
+        load(tmp_path)
 
 
 def test_a_sparse_part_comes_back(ranker: Ranker, tmp_path: Path) -> None:

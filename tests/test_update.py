@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from densirank import METHODS, Interactions, Ranker, load
+from densirank import METHODS, Interactions, Ranker, load, read
 from densirank.data.synthetic import Planted
 from densirank.errors import InputError
 from densirank.update import merged, update_settings
@@ -24,8 +25,62 @@ def test_merging_keeps_all_pairs_the_new_ones_last() -> None:
     assert both.ordered
     assert list(both.pairs()) == [(0, 9), (1, 6), (1, 5), (2, 6), (2, 5)]
     unordered = Interactions.from_pairs([1], [5])
-    assert merged(old, unordered).ordered  # what is new is later
+    assert not merged(old, unordered).ordered  # the order among the new ones is not known
     assert not merged(unordered, new).ordered
+
+
+def test_merging_adds_weights_up_and_counts_pairs_without_one_as_one() -> None:
+    weighted = Interactions.from_pairs([1, 1], [5, 6], weights=[3, 4])
+    plain = Interactions.from_pairs([1, 2], [5, 6])
+    for old, new, expected in (
+        (weighted, weighted, [6, 8]),
+        (weighted, plain, [4, 4, 1]),
+        (plain, weighted, [4, 4, 1]),
+    ):
+        both = merged(old, new)
+        assert both.weights is not None
+        found = dict(zip(both.pairs(), both.weights.tolist(), strict=True))
+        assert list(dict(sorted(found.items())).values()) == expected
+    assert merged(plain, plain).weights is None
+
+
+def test_merging_goes_by_time_where_both_have_times() -> None:
+    old = Interactions.from_pairs([1, 1], [5, 6], timestamps=[10, 30])
+    new = Interactions.from_pairs([1, 1], [7, 5], timestamps=[20, 40])
+    both = merged(old, new)
+    assert list(both.pairs()) == [(1, 7), (1, 6), (1, 5)]
+    assert both.timestamps is not None
+    assert both.timestamps.tolist() == [20, 30, 40]
+    assert both.ordered
+    assert not merged(replace(old, ordered=False), new).ordered
+    rows = Interactions.from_pairs([1], [4], ordered=True)
+    mixed = merged(old, rows)  # times of a part say nothing of the rest: what is new is later
+    assert (mixed.timestamps, mixed.ordered) == (None, True)
+    assert list(mixed.pairs()) == [(1, 5), (1, 6), (1, 4)]
+
+
+def test_a_model_that_uses_the_order_is_not_updated_without_one() -> None:
+    log = [(user, item) for user in range(8) for item in range(8) if (user + item) % 2]
+    ordered = Interactions.from_pairs(*zip(*log, strict=True), ordered=True)
+    ranker = Ranker("wd-mf", device="cpu", dim=2, iterations=2, recency=1.0).fit(ordered)
+    with pytest.raises(InputError, match="recency needs interactions in order of time"):
+        ranker.update([(0, 0)])
+    assert ranker.update(read([(0, 0)], ordered=True)).interactions_.ordered
+
+
+def test_weights_and_times_survive_a_save_and_an_update(tmp_path: Path) -> None:
+    old = Interactions.from_pairs([1, 1, 2], [5, 6, 6], [10, 30, 5], [2, 1, 1])
+    new = Interactions.from_pairs([1, 3], [5, 6], [20, 50], [4, 1])
+    ranker = Ranker("popularity", device="cpu").fit(old)
+    ranker.save(tmp_path)
+    updated = load(tmp_path, "cpu").update(new)
+    assert updated.interactions_.fingerprint == merged(old, new).fingerprint
+    updated.save(tmp_path)
+    data = load(tmp_path, "cpu").interactions_
+    assert data.weights is not None
+    assert data.timestamps is not None
+    assert data.weights.tolist() == [6, 1, 1, 1]
+    assert data.timestamps.tolist() == [20, 30, 5, 50]
 
 
 def test_ids_of_another_kind_are_refused_by_name() -> None:
@@ -55,7 +110,8 @@ def test_old_ids_stay_and_new_ones_are_known(
     ranker = fitted(method, iterations=10)
     before = ranker.recommend(k=5)
     item = there.item_ids[0]
-    updated = ranker.update([(1000, item), (1000, 2000), (there.user_ids[0], 2000)])
+    new = [(1000, item), (1000, 2000), (there.user_ids[0], 2000)]
+    updated = ranker.update(read(new, ordered=True))
     data = updated.interactions_
     assert set(there.user_ids.ids) | {1000} == set(data.user_ids.ids)
     assert set(there.item_ids.ids) | {2000} == set(data.item_ids.ids)

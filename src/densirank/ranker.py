@@ -977,7 +977,9 @@ class Ranker:
         """A ranker with the same settings that is also trained on new interactions, ids included.
 
         Training continues from the vectors of this ranker, which does not change. A method without
-        training is fitted again.
+        training is fitted again. The new interactions are merged by time if there are timestamps on
+        both sides, and otherwise count as later; a model that uses the order of time needs one in
+        them as well (timestamps, or ``read(…, ordered=True)``). Weights of repeated pairs add up.
 
         Parameters
         ----------
@@ -1339,6 +1341,7 @@ def fit_ranker(
             "data": data.fingerprint,
             "validation data": valid.fingerprint if isinstance(valid, Interactions) else valid,
             "validation split": valid_split,
+            "held-out data": None if held_out is None else held_out.fingerprint,
             **settings.to_json(),
         }
         run = Checkpoint(Path(checkpoint), described, checkpoint_seconds)

@@ -17,7 +17,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from densirank._version import __version__
@@ -35,9 +37,13 @@ from densirank.scores import Calibration, VectorScorer
 from densirank.settings import Settings
 
 FORMAT = "densirank-model"
-FORMAT_VERSION = 2
-OLDEST_VERSION = 1
-"""Version 1 stored the scores of the item–item filter; version 2 stores what they are made of."""
+FORMAT_VERSIONS = {
+    1: "vectors, histories (items alone), the scores of the item–item filter",
+    2: "what the scores of the filter are made of, in place of these scores",
+    3: "the weights and timestamps of the histories; the fingerprint covers order and weights",
+}
+"""What each version of the format was the first to write; all are read."""
+OLDEST_VERSION, FORMAT_VERSION = min(FORMAT_VERSIONS), max(FORMAT_VERSIONS)
 MANIFEST = "model.json"
 INDEX_FORMAT = "densirank-index"
 INDEX_VERSION = 1
@@ -46,6 +52,8 @@ CHECKPOINT = "checkpoint.safetensors"
 SPLIT_CHECKPOINT = "checkpoint"
 """The folder of a checkpoint written by several processes."""
 TRAINING_LOG = "training.jsonl"
+COLUMNS = ("weights", "timestamps")
+"""Of the histories, if the data had them."""
 CPU = torch.device("cpu")
 _OWN_FILES = frozenset({MANIFEST, CHECKPOINT, SPLIT_CHECKPOINT, TRAINING_LOG})
 
@@ -105,6 +113,7 @@ def save_model(folder: Path, model: StoredModel) -> None:
             "pairs": len(data),
             "ordered": data.ordered,
             "fingerprint": data.fingerprint,
+            "pairs_fingerprint": data.pairs_fingerprint,
         },
         "parameters": stored_as,
         "training": model.training,
@@ -141,6 +150,8 @@ def load_model(folder: Path, device: torch.device) -> StoredModel:
             items=tensors["history.items"].numpy(),
             user_ids=read_ids(paths["users"]),
             item_ids=read_ids(paths["items"]),
+            timestamps=_column(tensors, "timestamps"),
+            weights=_column(tensors, "weights"),
             ordered=bool(manifest["data"]["ordered"]),
         )
         _check_sizes(folder, tensors, interactions)
@@ -239,6 +250,8 @@ def _tensors(model: StoredModel, stored_as: Mapping[str, str]) -> dict[str, Tens
         "history.items": torch.from_numpy(model.interactions.items.copy()),
         "items.counts": torch.from_numpy(items.counts.copy()),
     }
+    for name, column in _columns(model.interactions).items():
+        tensors[f"history.{name}"] = torch.from_numpy(column)
     if items.messages is not None:
         tensors["items.messages"] = items.messages
     tensors |= {key: model.parameters[name] for name, key in stored_as.items()}
@@ -257,6 +270,23 @@ def _tensors(model: StoredModel, stored_as: Mapping[str, str]) -> dict[str, Tens
                 f"{name}.values": part.values,
             }
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+
+
+def _columns(data: Interactions) -> dict[str, NDArray[Any]]:
+    """Copies of the columns beside the pairs, in types that a tensor can have."""
+    columns = {}
+    if data.weights is not None:
+        columns["weights"] = data.weights.astype(np.float32)
+    if data.timestamps is not None:
+        times = data.timestamps
+        whole = times.dtype.kind in "iu" and times.max() <= np.iinfo(np.int64).max
+        columns["timestamps"] = times.astype(np.int64 if whole else np.float64)
+    return columns
+
+
+def _column(tensors: Mapping[str, Tensor], name: str) -> NDArray[Any] | None:
+    column = tensors.get(f"history.{name}")
+    return None if column is None else column.numpy()
 
 
 def _item_side(tensors: Mapping[str, Tensor], data: Interactions, device: torch.device) -> ItemSide:
@@ -361,6 +391,8 @@ def _check_sizes(folder: Path, tensors: Mapping[str, Tensor], data: Interactions
         users.shape == (data.n_users, items.shape[1])
         and len(items) == data.n_items
         and len(data.indptr) == data.n_users + 1
+        and data.indptr[-1] == len(data.items)
+        and all(len(tensors.get(f"history.{k}", data.items)) == len(data.items) for k in COLUMNS)
         and all(len(tensors.get(f"items.{k}", items)) == len(items) for k in ("counts", "messages"))
     )
     if not agree:

@@ -460,6 +460,13 @@ def test_tune_and_update_say_it_as_well(tmp_path: Path) -> None:
     assert densirank("fit", log, "--out", tmp_path / "m", *FAST).returncode == 0
     done = densirank("update", tmp_path / "m", log, "--out", tmp_path / "n")
     assert f"{said}none." in done.stderr
+    assert "warning" not in done.stderr
+    done = densirank("update", tmp_path / "m", log, "--out", tmp_path / "n", "--no-ordered")
+    assert "warning: the order of time is no longer known" in done.stderr
+    rows = ["--timestamp-column", "", "--ordered"]
+    done = densirank("update", tmp_path / "m", log, "--out", tmp_path / "n", *rows)
+    assert "warning: no timestamps are kept: the new interactions have none" in done.stderr
+    assert load(tmp_path / "n").interactions_.ordered
 
 
 def test_dates_are_read_as_said_by_every_command(tmp_path: Path) -> None:

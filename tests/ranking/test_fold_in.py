@@ -14,7 +14,9 @@ from safetensors.torch import load_file, save_file
 
 from densirank import METHODS, Interactions, Ranker, load
 from densirank.data.synthetic import Planted
+from densirank.data.vocabulary import Vocabulary
 from densirank.errors import InputError
+from densirank.ranking.fold_in import Histories
 from densirank.storage import _sha256
 
 Fitted = Callable[..., Ranker]
@@ -27,6 +29,21 @@ EXACT = ["popularity", "itemknn", "mult-vae"]  # a user is nothing but a history
 
 def _ndcg(ranker: Ranker, test: Interactions) -> float:
     return float(ranker.evaluate(test, k=10)["ndcg@10"])
+
+
+def test_histories_keep_the_weights_and_times_of_what_they_keep() -> None:
+    data = Interactions.from_pairs(
+        ["b", "a", "a", "c"], [5, 6, 5, 9], timestamps=[1, 4, 3, 2], weights=[2, 3, 4, 5]
+    )
+    known = Histories.of(data, Vocabulary([5, 6])).known
+    assert list(known.pairs()) == [("a", 5), ("a", 6), ("b", 5)]
+    assert known.weights is not None
+    assert known.timestamps is not None
+    assert known.weights.tolist() == [4, 3, 2]
+    assert known.timestamps.tolist() == [3, 4, 1]
+    assert known.ordered
+    without = Histories.of(Interactions.from_pairs([1], [5]), Vocabulary([5, 6])).known
+    assert (without.weights, without.timestamps) == (None, None)
 
 
 @pytest.mark.parametrize("method", FOLDING)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from densirank import METHODS, Interactions, Ranker, tune
@@ -166,9 +167,12 @@ def test_the_order_of_the_items_belongs_to_the_data(tmp_path: Path) -> None:
     backwards = Interactions.from_pairs(
         DATA.user_ids.ids[DATA.users[::-1]], DATA.item_ids.ids[DATA.items[::-1]], ordered=True
     )
-    assert backwards.fingerprint == DATA.fingerprint
-    with pytest.raises(StorageError, match="its held-out data is"):
+    assert backwards.pairs_fingerprint == DATA.pairs_fingerprint
+    with pytest.raises(StorageError, match="its data is"):
         tuned(folder=tmp_path, trials=1, resume=True, data=backwards)
+    weights = np.arange(1, len(DATA) + 1, dtype=np.float32)
+    with pytest.raises(StorageError, match="its data is"):
+        tuned(folder=tmp_path, trials=1, resume=True, data=replace(DATA, weights=weights))
 
 
 def test_ctrl_c_ends_the_search_and_keeps_what_there_is(tmp_path: Path) -> None:

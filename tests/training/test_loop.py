@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -110,6 +111,32 @@ def test_a_checkpoint_of_another_run_is_refused_by_name(tmp_path: Path) -> None:
     fitted(checkpoint=path)
     with pytest.raises(StorageError, match=r"its l2 is [0-9.]+, not 0.5"):
         fitted(checkpoint=path, l2=0.5)
+
+
+def test_a_checkpoint_of_reordered_or_reweighted_data_is_refused(tmp_path: Path) -> None:
+    path, log = tmp_path / "run.safetensors", WORLD.train
+    ids = log.user_ids.ids[log.users], log.item_ids.ids[log.items]
+    rows = [column[::-1] for column in ids]
+    weighted = replace(log, weights=np.arange(1, len(log) + 1, dtype=np.float32))
+
+    def fit(data: Interactions, valid: float | None = None) -> None:
+        fit_ranker(
+            Ranker("wd-mf", device="cpu", **SMALL),
+            data,
+            valid,
+            checkpoint=path,
+            checkpoint_seconds=0,
+        )
+
+    fit(log)
+    for other in (Interactions.from_pairs(*rows, ordered=True), weighted):
+        assert other.pairs_fingerprint == log.pairs_fingerprint
+        with pytest.raises(StorageError, match="another run: its data is"):
+            fit(other)
+    path.unlink()
+    fit(Interactions.from_pairs(*ids), 0.2)
+    with pytest.raises(StorageError, match="another run: its held-out data is"):
+        fit(Interactions.from_pairs(*rows), 0.2)  # the draw goes by the place in the row
 
 
 def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +18,9 @@ from densirank.cli.options import (
     reads_training_data,
 )
 from densirank.progress import TrainingBar
+
+if TYPE_CHECKING:
+    from densirank.data.interactions import Interactions
 
 
 @reads_training_data
@@ -47,7 +51,21 @@ def update(
         raise typer.Exit(printing.INTERRUPTED)
     updated.save(out_dir)
     before, after = ranker.interactions_, updated.interactions_
+    for sentence in _what_was_lost(before, new, after):
+        printing.say_warning(sentence)
     printing.err.print(
         f"{len(after) - len(before):,} new pairs, {after.n_users - before.n_users:,} new users, "
         f"{after.n_items - before.n_items:,} new items. Model written to {out_dir}."
     )
+
+
+def _what_was_lost(before: Interactions, new: Interactions, after: Interactions) -> Iterator[str]:
+    """What one side knew and both together do not."""
+    if before.ordered and not after.ordered:
+        yield (
+            "the order of time is no longer known: the new interactions have none (say --ordered "
+            "if the rows of each user are in order of time)"
+        )
+    if after.timestamps is None and (before.timestamps is None) != (new.timestamps is None):
+        which = "the model's" if before.timestamps is None else "the new"
+        yield f"no timestamps are kept: {which} interactions have none"

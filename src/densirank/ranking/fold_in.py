@@ -69,6 +69,8 @@ class Histories:
                 items=items[known].astype(np.int32),
                 user_ids=Vocabulary.from_sorted(data.user_ids.ids[some]),
                 item_ids=item_ids,
+                timestamps=None if data.timestamps is None else data.timestamps[known],
+                weights=None if data.weights is None else data.weights[known],
                 ordered=data.ordered,
             ),
             unknown_items=len(np.unique(data.items[~known])),

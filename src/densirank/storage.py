@@ -182,6 +182,17 @@ def load_model(folder: Path, device: torch.device) -> StoredModel:
         ) from error
 
 
+def check_fitted_to(folder: Path, data: Interactions) -> None:
+    """Raise an error if the model of a folder was fitted to other data."""
+    manifest = _read_manifest(folder)
+    older = manifest["version"] < FORMAT_VERSION  # its fingerprint is that of the pairs
+    if manifest["data"]["fingerprint"] != (data.pairs_fingerprint if older else data.fingerprint):
+        raise InputError(
+            f"{folder} holds a finished model of other interactions, or of another order or other "
+            "weights: choose another folder, or leave --resume out to fit anew"
+        )
+
+
 def save_index(folder: Path, built: MeasuredIndex) -> None:
     """Store an index with the model that it was built from."""
     file = write_file(folder, "index", built.index.suffix, built.index.save)

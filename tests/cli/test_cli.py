@@ -469,6 +469,29 @@ def test_tune_and_update_say_it_as_well(tmp_path: Path) -> None:
     assert load(tmp_path / "n").interactions_.ordered
 
 
+def test_times_in_other_units_are_pointed_out_in_an_update(tmp_path: Path) -> None:
+    seconds, dates = tmp_path / "seconds.csv", tmp_path / "dates.csv"
+    seconds.write_text("user,item,time\n1,2,1700000000\n1,3,1700000001\n2,3,1700000002\n")
+    dates.write_text("user,item,time\n1,4,2024-03-04\n")
+    assert densirank("fit", seconds, "--out", tmp_path / "m", *FAST).returncode == 0
+    for log, is_other in ((dates, True), (seconds, False)):
+        done = densirank("update", tmp_path / "m", log, "--out", tmp_path / "n")
+        assert done.returncode == 0
+        assert ("if they are in different units" in done.stderr) == is_other
+
+
+def test_a_finished_model_of_other_data_is_nothing_to_resume(tmp_path: Path) -> None:
+    log, words = tmp_path / "log.txt", ["--method", "wd-mf", "--set", "iterations=2", "--ordered"]
+    log.write_text("0 1 2 3\n1 3 2\n")
+    fit = ["fit", log, "--out", tmp_path / "m", *words]
+    assert densirank(*fit).returncode == 0
+    assert "nothing to resume" in densirank(*fit, "--resume").stderr
+    log.write_text("0 3 2 1\n1 3 2\n")
+    assert "finished model of other interactions, or of another order" in complaint(
+        densirank(*fit, "--resume")
+    )
+
+
 def test_dates_are_read_as_said_by_every_command(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     log.write_text("user,item,date\n1,2,03/04/2024\n1,3,02/05/2024\n2,3,01/01/2024\n")

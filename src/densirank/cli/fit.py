@@ -115,7 +115,7 @@ def fit(
     from densirank.ranker import fit_ranker
     from densirank.search.autofit import autofit
     from densirank.search.planning import seconds_of
-    from densirank.storage import TRAINING_LOG
+    from densirank.storage import TRAINING_LOG, check_fitted_to
     from densirank.training.callbacks import JsonLines
 
     with joined(device, printing.say_error) as world:
@@ -133,6 +133,8 @@ def fit(
         data, held_out = source.interactions(train, "train", world), _validation(valid, source)
         place = FitFolder(out_dir, world)
         if not place.prepare(resume):
+            if not data.partial:
+                check_fitted_to(out_dir, data)
             printing.err.print(f"{out_dir} holds a finished model: there is nothing to resume.")
             return
         validation = f"the items of {valid}"

@@ -22,6 +22,9 @@ from densirank.progress import TrainingBar
 if TYPE_CHECKING:
     from densirank.data.interactions import Interactions
 
+SUSPICIOUS_FACTOR = 300
+"""Of two times: seconds, milliseconds and microseconds since 1970 differ by 1,000."""
+
 
 @reads_training_data
 def update(
@@ -43,6 +46,12 @@ def update(
     ranker = load(model, device)
     new = source.interactions(data, "train")
     printing.err.print(reading_sentence(new, "none"))
+    if (factor := _factor_of_times(ranker.interactions_, new)) > SUSPICIOUS_FACTOR:
+        printing.say_warning(
+            f"the times of the new interactions and those of the model differ by a factor of "
+            f"{factor:,.0f}: if they are in different units (dates are read as microseconds), the "
+            "order of time is wrong"
+        )
     prepare_folder(out_dir)
     with TrainingBar(printing.err) as bar:
         updated = ranker.update(new, iterations, callbacks=[bar])
@@ -57,6 +66,13 @@ def update(
         f"{len(after) - len(before):,} new pairs, {after.n_users - before.n_users:,} new users, "
         f"{after.n_items - before.n_items:,} new items. Model written to {out_dir}."
     )
+
+
+def _factor_of_times(before: Interactions, new: Interactions) -> float:
+    """How many times larger the times of one side are, if they are merged by time."""
+    times = [part.timestamps for part in (before, new) if part.timestamps is not None]
+    sizes = [max(float(abs(column).max()), 1.0) for column in times]
+    return max(sizes) / min(sizes) if len(sizes) == 2 else 1.0
 
 
 def _what_was_lost(before: Interactions, new: Interactions, after: Interactions) -> Iterator[str]:

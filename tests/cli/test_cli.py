@@ -523,3 +523,23 @@ def test_options_of_reading_are_checked(
 def test_options_that_a_public_set_does_not_take_are_refused(tmp_path: Path) -> None:
     done = densirank("fit", "gowalla", "--out", tmp_path / "m", "--min-rating", 3)
     assert "--min-rating cannot be used with the public set gowalla" in complaint(done)
+
+
+def test_a_partition_says_what_it_used_and_a_fit_of_it_whether_an_order_is_known(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "log.parquet"
+    pl.read_csv(LOG.encode()).write_parquet(log)
+    cut = tmp_path / "cut"
+    done = densirank("partition", log, "--out", cut)
+    assert "weight=none; rating not used. Order: known, by the timestamps." in done.stderr
+    fit = ["fit", cut, "--out", tmp_path / "m", *FAST]
+    said = "Columns: user, item, time=yes, weight=none. Order: known, by the timestamps."
+    assert said in densirank(*fit).stderr
+    assert "Order: not known" in densirank(*fit, "--no-ordered").stderr
+    assert not load(tmp_path / "m").interactions_.ordered
+    assert "--min-rating cannot be used with the partition" in complaint(
+        densirank(*fit, "--min-rating", 3)
+    )
+    assert "Order: not known" in densirank("partition", log, "--out", cut, "--no-ordered").stderr
+    assert "Order: not known" in densirank(*fit).stderr

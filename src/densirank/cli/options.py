@@ -130,8 +130,8 @@ class Source:
         if is_partition(Path(source)):
             self._require_no_options(f"the partition {source}")
             partition = Partition.open(Path(source))
-            sharded = world is not None and world.sharded
-            data = Portion.read(partition, world) if world and sharded else partition.whole()
+            several = world if world is not None and world.sharded else None
+            data = partition.whole() if several is None else Portion.read(partition, several)
             return data if ordered is None else with_known_order(data, ordered)
         return read(source, allow_empty_users=part == "test", **self.options)
 
@@ -151,32 +151,32 @@ Command = Callable[..., None]
 
 def reads_training_data(command: Command) -> Command:
     """Give a command the options of reading; it gets a ``source: Source`` in their place."""
-    return _with_options(command, _training_source)
+    return _with_options(command, inspect.signature(_source_of, eval_str=True).parameters)
 
 
 def reads_held_out_data(command: Command) -> Command:
     """The same for a command to which the order of the data does not matter."""
-    return _with_options(command, _held_out_source)
+    options = inspect.signature(_source_of, eval_str=True).parameters
+    return _with_options(command, {name: options[name] for name in options if name != "ordered"})
 
 
-def _with_options(command: Command, make: Callable[..., Source]) -> Command:
+def _with_options(command: Command, options: Mapping[str, inspect.Parameter]) -> Command:
     own = inspect.signature(command, eval_str=True)
-    shared = inspect.signature(make, eval_str=True).parameters
 
     def run(**given: Any) -> None:
-        source = make(**{name: given.pop(name) for name in shared})
+        source = _source_of(**{name: given.pop(name) for name in options})
         command(**given, source=source)
 
     parameters: list[inspect.Parameter] = []
     for name, parameter in own.parameters.items():
-        parameters += shared.values() if name == "source" else [parameter]
+        parameters += options.values() if name == "source" else [parameter]
     keywords = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
     run.__signature__ = own.replace(parameters=keywords)  # type: ignore[attr-defined]
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     return run
 
 
-def _training_source(
+def _source_of(
     ordered: OrderedOption = None,
     user_column: UserColumn = None,
     item_column: ItemColumn = None,
@@ -194,22 +194,6 @@ def _training_source(
     del options["data_dir"]
     weights = None if event_weights is None else _event_weights(event_weights)
     return Source(data_dir, options | {"event_weights": weights})
-
-
-def _held_out_source(
-    user_column: UserColumn = None,
-    item_column: ItemColumn = None,
-    timestamp_column: TimestampColumn = None,
-    timestamp_format: TimestampFormat = None,
-    weight_column: WeightColumn = None,
-    rating_column: RatingColumn = None,
-    min_rating: MinRating = None,
-    event_column: EventColumn = None,
-    event_weights: EventWeights = None,
-    format: FormatOption = None,
-    data_dir: DataDirOption = None,
-) -> Source:
-    return _training_source(ordered=None, **locals())
 
 
 def _event_weights(text: str) -> dict[str, float]:

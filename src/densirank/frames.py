@@ -15,7 +15,7 @@ from densirank.data.vocabulary import Vocabulary
 from densirank.errors import InputError
 from densirank.evaluation.reliability import Reliability
 from densirank.ranking.density import DensityBlock
-from densirank.ranking.lists import Choice, People
+from densirank.ranking.lists import Choice, Kind, People
 from densirank.ranking.topk import Lists
 
 if TYPE_CHECKING:
@@ -57,6 +57,13 @@ def recommendations(people: People, choice: Choice, item_ids: Vocabulary) -> pl.
             columns["log_propensity"] = lists.log_propensities[there].cpu().numpy()
         frames.append(pl.DataFrame(columns))
     return pl.concat(frames)
+
+
+def of_kind(frame: pl.DataFrame, kind: Kind) -> pl.DataFrame:
+    """The same lists with the kind of people that they are for."""
+    import polars as pl
+
+    return frame.with_columns(pl.lit(kind).alias("kind"))
 
 
 def slate_matrix(frame: pl.DataFrame, data: Interactions) -> tuple[Tensor, Tensor, Places]:

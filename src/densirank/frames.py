@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,6 +65,17 @@ def of_kind(frame: pl.DataFrame, kind: Kind) -> pl.DataFrame:
     import polars as pl
 
     return frame.with_columns(pl.lit(kind).alias("kind"))
+
+
+def write(frame: pl.DataFrame | pl.LazyFrame, path: Path, suffix: str, **options: Any) -> None:
+    """Write a frame in the format of a suffix; a lazy one is streamed."""
+    rows = frame.lazy()
+    if suffix == ".csv":
+        rows.sink_csv(path, maintain_order=True)
+    elif suffix == ".jsonl":
+        rows.sink_ndjson(path, maintain_order=True)
+    else:
+        rows.sink_parquet(path, maintain_order=True, **options)
 
 
 def slate_matrix(frame: pl.DataFrame, data: Interactions) -> tuple[Tensor, Tensor, Places]:

@@ -198,9 +198,52 @@ def test_what_makes_no_sense_is_refused(client: TestClient, request_for: dict[st
     assert refused(client, **request_for) == (422, "invalid_request")
 
 
-def test_unknown_items_to_allow_or_exclude_are_refused(client: TestClient) -> None:
+def test_unknown_items_to_allow_or_exclude_are_ignored_and_counted(client: TestClient) -> None:
     for key in ("items", "exclude"):
-        assert refused(client, users=["user1"], **{key: ["novelty"]}) == (404, "unknown_item")
+        known = ["item1", "item4", "item5"]
+        answer = client.post(
+            "/v1/recommend", json={"users": ["user1"], key: [*known, "novelty", "[red]"]}
+        ).json()
+        assert answer["unknown_items"] == 2
+        assert answer["results"] == ask(client, users=["user1"], **{key: known})
+    nothing = client.post("/v1/recommend", json={"users": ["user1"], "items": ["novelty"]}).json()
+    assert (nothing["unknown_items"], nothing["results"][0]["items"]) == (1, [])
+    plain = client.post("/v1/recommend", json={"users": ["user1"]}).json()
+    assert plain["unknown_items"] == 0
+
+
+def test_unknown_people_can_be_skipped(client: TestClient) -> None:
+    skipped, listed = ask(client, users=["nobody", "user1"], unknown="skip", k=3)
+    assert skipped == {
+        "user": "nobody",
+        "kind": "skipped",
+        "items": [],
+        "entropy": None,
+        "effective_items": None,
+    }
+    (alone,) = ask(client, users=["user1"], k=3)
+    assert [item["id"] for item in listed["items"]] == [item["id"] for item in alone["items"]]
+    histories = [["novelty"], ["item1", "novelty"]]
+    request = {"histories": histories, "unknown": "skip"}
+    answer = client.post("/v1/recommend", json=request).json()
+    assert [result["kind"] for result in answer["results"]] == ["skipped", "folded-in"]
+    assert answer["unknown_items"] == 2
+
+
+def test_an_error_names_ten_unknown_users(client: TestClient) -> None:
+    users = [f"u{n}" for n in range(12)]
+    answer = client.post("/v1/recommend", json={"users": ["user1", *users, *users]})
+    assert answer.status_code == 404
+    assert answer.json()["error"]["message"] == (
+        f"the model does not know the user {', '.join(users[:10])} and 2 more"
+    )
+
+
+def test_a_service_has_a_fallback_of_its_own(own_folder: Path, serve: Serve) -> None:
+    with serve(own_folder, unknown="popular") as client:
+        first, second = ask(client, users=["nobody", "user1"])
+        assert (first["kind"], second["kind"]) == ("popular", "known")
+        assert refused(client, users=["nobody"], unknown="error") == (404, "unknown_user")
 
 
 def test_whoever_had_everything_gets_an_empty_list(client: TestClient) -> None:

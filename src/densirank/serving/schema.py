@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, model_validator
 
+from densirank.ranking.lists import Unknown
+
 MAX_K = 1000
 MAX_USERS = 100
 MAX_HISTORY = 1000
@@ -48,7 +50,9 @@ class RecommendRequest(BaseModel):
     exclude: list[Id] = Field(default_factory=list, max_length=MAX_ITEMS)
     items: list[Id] | None = Field(None, min_length=1, max_length=MAX_ITEMS)
     filter_seen: bool = True
-    unknown: Literal["error", "popular"] = "error"
+    unknown: Unknown | None = Field(
+        None, description="What unknown users get. Default: what the service was started with."
+    )
     sample: bool = False
     temperature: float = Field(1.0, ge=0.01, le=100, allow_inf_nan=False)
     seed: StrictInt | None = Field(None, ge=0, lt=2**63)
@@ -105,19 +109,23 @@ class Result(BaseModel):
     """The list of one person, with the entropy of p(i|u)."""
 
     user: int | str | None
-    kind: Literal["known", "folded-in", "popular"]
+    kind: Literal["known", "folded-in", "popular", "skipped"]
     items: list[RecommendedItem]
     entropy: float | None
     effective_items: float | None
 
 
 class Recommendations(BaseModel):
-    """One result per user or history, in the order of the request."""
+    """One result per user or history, in the order of the request.
+
+    ``unknown_items`` counts the ids in ``items``, ``exclude`` and histories that were ignored.
+    """
 
     model_config = _examples(
         {
             "model": "8261631abfb170e9",
             "seed": None,
+            "unknown_items": 0,
             "results": [
                 {
                     "user": 7,
@@ -141,6 +149,7 @@ class Recommendations(BaseModel):
 
     model: str
     seed: int | None
+    unknown_items: int
     results: list[Result]
 
 

@@ -172,6 +172,18 @@ def test_the_constructor_refuses_at_once(given: dict[str, Any], sentence: str) -
             Ranker("wd-mf").set_params(**given)
 
 
+def test_a_switch_is_true_or_false(ranker: Ranker) -> None:
+    no: Any = "no"
+    for ask in (
+        lambda: ranker.recommend(1, filter_seen=no),
+        lambda: ranker.recommend(1, approximate=no),
+        lambda: ranker.entropy(1, filter_seen=no),
+        lambda: ranker.evaluate([(1, "i5")], filter_seen=no),
+    ):
+        with pytest.raises(InputError, match="must be True or False, not 'no'"):
+            ask()
+
+
 def test_metrics_at_several_lengths_are_those_at_each(ranker: Ranker) -> None:
     test = [(1, "i5"), (2, "i1"), (99, "i1")]
     at_5, at_2 = ranker.evaluate(test, 5), ranker.evaluate(test, 2)

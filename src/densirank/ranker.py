@@ -46,7 +46,7 @@ from densirank.ranking.sampling import slate_log_propensities
 from densirank.ranking.topk import top_k
 from densirank.risks.weighting import base_density
 from densirank.scores import CalibratedScorer, Calibration, VectorScorer
-from densirank.settings import Settings, real_number, whole_number
+from densirank.settings import Settings, flag, real_number, whole_number
 from densirank.storage import StoredModel, load_index, load_model, save_index, save_model
 from densirank.training.callbacks import Callback, Snapshots
 from densirank.training.checkpoint import Checkpoint
@@ -968,7 +968,7 @@ class Ranker:
             self.interactions_,
             self.scorer_.device,
             self.items_.counts,
-            filter_seen=filter_seen,
+            filter_seen=flag("filter_seen", filter_seen),
         )
 
     # --- people, items and interactions that come after the fit --------------------------------
@@ -1355,12 +1355,12 @@ class Ranker:
             raise InputError("approximate lists are ranked by score: probabilities need all items")
         return Choice(
             checked_k(k),
-            filter_seen,
+            flag("filter_seen", filter_seen),
             self.known_items(items, "items"),
             self.known_items(exclude, "exclude"),
             seed,
             checked_temperature(temperature),
-            approximate,
+            flag("approximate", approximate),
             rank_by,
         )
 

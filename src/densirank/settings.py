@@ -265,6 +265,18 @@ def whole_number(name: str, value: object, at_least: int, below: int = 2**63) ->
     raise InputError(f"{name} must be a whole number {bound}, not {value!r}")
 
 
+def flag(name: str, value: object) -> bool:
+    """An argument that must be ``True`` or ``False``: ``"no"`` would count as true.
+
+    >>> flag("filter_seen", "no")
+    Traceback (most recent call last):
+    densirank.errors.InputError: filter_seen must be True or False, not 'no'
+    """
+    if not isinstance(value, bool) and type(value).__name__ not in ("bool", "bool_"):
+        raise InputError(f"{name} must be True or False, not {value!r}")
+    return bool(value)
+
+
 def real_number(name: str, value: object, low: float, high: float) -> float:
     """An argument that must be a number between two bounds.
 

@@ -176,6 +176,17 @@ def test_unknown_people_are_refused_skipped_or_get_what_is_popular(folder: Path)
     assert [row["kind"] for row in found] == ["popular", "popular", "known", "known"]
 
 
+def test_a_history_without_a_known_item_is_that_of_an_unknown_user(folder: Path) -> None:
+    words = ("recommend", folder / "model", "--history", "zz,yy", "-k", 2)
+    assert "none of the items" in refused(*words)
+    found = rows(*words, "--unknown", "popular")
+    assert [row["kind"] for row in found] == ["popular", "popular"]
+    assert "user_id" not in found[0]
+    assert rows(*words, "--unknown", "skip") == []
+    done = densirank("recommend", folder / "model", "--history", "zz,i3")
+    assert "warning: 1 item is unknown and ignored in --history" in done.err
+
+
 def test_what_was_seen_can_be_a_hit(folder: Path, ranker: Ranker) -> None:
     words = ("evaluate", folder / "model", folder / "log.csv")
     assert rows(*words, "-k", 12)["recall@12"] == 0

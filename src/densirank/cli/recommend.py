@@ -114,15 +114,18 @@ def recommend(
         raise InputError("several processes can only share the work of --all with --out FILE")
     ranker = load(model, device)
     names = None if titles is None else Titles.read(titles, ranker.interactions_.item_ids)
-    if past is not None:
+    asked: list[str] | str | int | None = user or None
+    if past is not None and unknown != "error" and not _knows_any(ranker, past):
+        asked = _nobody(ranker)
+    elif past is not None:
         ranker = _folded_in(ranker, past)
     frame = ranker.recommend(
-        user or None,
+        asked,
         k,
         filter_seen=filter_seen,
         items=only,
         exclude=without,
-        unknown=unknown if user else "error",
+        unknown="error" if asked is None else unknown,
         approximate=approximate,
     )
     if names is not None:
@@ -167,6 +170,16 @@ def _report_earlier_parts(parts: Parts) -> None:
     done = parts.parts_done()
     if done:
         printing.err.print(f"{done:,} of {parts.n_parts:,} parts exist already and are kept.")
+
+
+def _knows_any(ranker: Ranker, items: list[str]) -> bool:
+    return bool((ranker.interactions_.item_ids.indices(items) >= 0).any())
+
+
+def _nobody(ranker: Ranker) -> str | int:
+    """An id that no user of the model has: whoever has no known item is an unknown user."""
+    ids = ranker.interactions_.user_ids
+    return f"{ids[-1]}_" if ids.is_text else int(ids.ids[0]) - 1
 
 
 def _folded_in(ranker: Ranker, history: list[str]) -> Ranker:

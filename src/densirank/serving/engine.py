@@ -197,7 +197,7 @@ class Group:
 def _groups(engine: Engine, request: RecommendRequest) -> Iterator[Group]:
     """Known users or folded-in histories, then all others, unless they are skipped."""
     find = _find(engine, request)
-    histories = [find(history, "item") for history in request.histories or ()]
+    histories = [_history(engine, request, history) for history in request.histories or ()]
     if request.users is not None:
         users = find(request.users, "user")
         is_known = users >= 0
@@ -212,6 +212,15 @@ def _groups(engine: Engine, request: RecommendRequest) -> Iterator[Group]:
         people = engine.ranker.unknown_users(Vocabulary(np.arange(len(unknown))))
         ids = [request.users[place] if request.users else None for place in unknown]
         yield Group(people, ids, unknown)
+
+
+def _history(engine: Engine, request: RecommendRequest, history: Sequence[int | str]) -> Indices:
+    """The indices of a history's items, -1 for an unknown one; one at least has to be known.
+
+    What a history without a known item gets is up to ``unknown``.
+    """
+    found = engine.indices(history, "item")
+    return found if (found >= 0).any() else _find(engine, request)(history, "item")
 
 
 def _known(engine: Engine, users: Indices) -> Group:

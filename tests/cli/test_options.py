@@ -112,6 +112,13 @@ def test_the_suffix_is_the_format(
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
 
 
+def test_the_suffix_may_be_in_capitals(folder: Path, tmp_path: Path) -> None:
+    for who in (("--all",), ("--user", "u1")):
+        path = tmp_path / f"{len(who)}.CSV"
+        assert densirank("recommend", folder / "model", *who, "--out", path).status == 0
+        assert pl.read_csv(path).columns[:2] == ["user_id", "item_id"]
+
+
 @pytest.mark.parametrize("name", ["lists.xlsx", "lists", "lists.parquet.gz", "lists.json"])
 def test_another_suffix_is_refused_before_any_work(tmp_path: Path, name: str) -> None:
     missing = tmp_path / "no model"

@@ -134,7 +134,7 @@ def recommend(
         frame = frame.drop("user_id")
     if out_file is not None:
         with written_atomically(out_file) as temporary:
-            frames.write(frame, temporary, out_file.suffix)
+            frames.write(frame, temporary, out_file.suffix.lower())
         printing.err.print(f"{frame.height:,} rows written to {out_file}")
     else:
         printing.print_frame(frame, as_json)

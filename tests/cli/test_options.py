@@ -17,6 +17,7 @@ from polars.testing import assert_frame_equal
 from densirank import Ranker, load
 from densirank.cli.app import main
 from densirank.parallel import recommend_all
+from densirank.scores import Calibration
 
 LOG = [(f"u{u}", f"i{i}") for u in range(25) for i in range(12) if (u * i) % 5 == 1 or u == i]
 SMALL = ("--method", "wd-mf", "--set", "iterations=3", "--set", "dim=2")
@@ -146,11 +147,29 @@ def test_items_can_be_chosen_and_left_out(folder: Path, ranker: Ranker, tmp_path
     assert_frame_equal(read(path), expected, rel_tol=1e-5, abs_tol=1e-6)
 
 
+def test_lists_can_be_ranked_by_probability(folder: Path, tmp_path: Path) -> None:
+    own = load(folder / "model", "cpu")
+    own.calibration_ = Calibration(temperature=2.0, popularity_exponent=1.5)
+    own.save(tmp_path / "model")
+    words = ("recommend", tmp_path / "model", "--rank-by", "probability")
+    expected = own.recommend(rank_by="probability")
+    assert expected["item_id"].to_list() != own.recommend()["item_id"].to_list()
+    assert [row["item_id"] for row in rows(*words, "--all")] == expected["item_id"].to_list()
+    assert densirank(*words, "--all", "--out", tmp_path / "l.csv").status == 0
+    assert read(tmp_path / "l.csv")["item_id"].to_list() == expected["item_id"].to_list()
+
+
 def test_parts_of_other_options_are_not_kept(folder: Path, tmp_path: Path) -> None:
     target = tmp_path / "all.csv"
     orders = [
         recommend_all.Order(folder / "model", target, 3, False, "cpu", 10, **options)
-        for options in ({}, {"filter_seen": False}, {"items": ["i1"]}, {"exclude": ["i1"]})
+        for options in (
+            {},
+            {"filter_seen": False},
+            {"items": ["i1"]},
+            {"exclude": ["i1"]},
+            {"rank_by": "probability"},
+        )
     ]
     for order, other in zip(orders, [*orders[1:], orders[0]], strict=True):
         parts = order.load()

@@ -14,6 +14,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from densirank import Ranker, load
+from densirank.scores import Calibration
 from densirank.serving import batching as computing
 from densirank.serving import engine as recommending
 from densirank.serving.schema import MAX_EXPLAINED, MAX_K, MAX_USERS
@@ -60,6 +61,21 @@ def test_every_option_of_a_list_is_the_rankers(client: TestClient, ranker: Ranke
     check(result, expected)
     assert len(result["items"]) == 11
     assert sum(item["probability"] for item in result["items"]) == pytest.approx(1, rel=1e-4)
+
+
+def test_lists_can_be_ranked_by_probability(own_folder: Path, ranker: Ranker, serve: Serve) -> None:
+    own = load(own_folder, "cpu")
+    own.calibration_ = Calibration(temperature=2.0, popularity_exponent=1.5)
+    own.save(own_folder)
+    with serve(own_folder) as client:
+        (result,) = ask(client, users=["user3"], rank_by="probability")
+        assert refused(client, users=["user3"], rank_by="taste")[1] == "invalid_request"
+        for other in ("sample", "approximate"):
+            said = refused(client, users=["user3"], rank_by="probability", **{other: True})
+            assert said == (422, "invalid_request")
+    check(result, own.recommend("user3", rank_by="probability"))
+    ids = [item["id"] for item in result["items"]]
+    assert ids != own.recommend("user3")["item_id"].to_list()
 
 
 def test_a_large_request_is_answered_like_many_small_ones(

@@ -22,7 +22,7 @@ MEASURES = inspect.signature(Ranker.evaluate).parameters
 TYPED = inspect.signature(recommend).parameters
 
 
-@pytest.mark.parametrize("name", ["k", "filter_seen", "approximate"])
+@pytest.mark.parametrize("name", ["k", "filter_seen", "approximate", "rank_by"])
 def test_http_has_the_defaults_of_python(name: str) -> None:
     assert RecommendRequest.model_fields[name].default == PYTHON[name].default
 
@@ -48,7 +48,7 @@ def test_unknown_people_get_the_same_everywhere() -> None:
         assert RecommendRequest.model_validate({"users": [1], "unknown": unknown})
 
 
-@pytest.mark.parametrize("name", ["k", "filter_seen", "items", "exclude", "unknown", "approximate"])
+@pytest.mark.parametrize("name", sorted(set(PYTHON) - {"self", "users"}))
 def test_the_command_line_has_the_defaults_of_python(name: str) -> None:
     assert TYPED[name].default == PYTHON[name].default
 

@@ -56,6 +56,10 @@ def recommend(
         Path | None,
         typer.Option("--out", metavar="FILE", help="Write a .csv, .parquet or .jsonl file."),
     ] = None,
+    rank_by: Annotated[
+        Literal["score", "probability"],
+        typer.Option(help="What the order of a list follows."),
+    ] = "score",
     approximate: Annotated[
         bool,
         typer.Option("--approximate", help="Search the index of the model; without probabilities."),
@@ -104,6 +108,7 @@ def recommend(
             filter_seen=filter_seen,
             items=only,
             exclude=without,
+            rank_by=rank_by,
             titles=None if titles is None else titles.absolute(),
         )
         rows = _all_on_ray(order, workers) if engine == "ray" else _all(order)
@@ -127,6 +132,7 @@ def recommend(
         exclude=without,
         unknown="error" if asked is None else unknown,
         approximate=approximate,
+        rank_by=rank_by,
     )
     if names is not None:
         frame = names.beside(frame, ranker.interactions_.item_ids)

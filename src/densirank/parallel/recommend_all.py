@@ -22,6 +22,7 @@ from densirank.data.titles import Titles
 from densirank.errors import InputError, StorageError
 from densirank.files import written_atomically
 from densirank.ranker import Ranker, load
+from densirank.ranking.lists import RankBy
 from densirank.storage import model_fingerprint, read_json
 from densirank.world import ONE_PROCESS, World
 
@@ -49,6 +50,7 @@ class Parts:
     items: Sequence[int] | Sequence[str] | None = None  # known ones
     exclude: Sequence[int] | Sequence[str] | None = None
     titles: Titles | None = None
+    rank_by: RankBy = "score"
 
     @property
     def folder(self) -> Path:
@@ -96,6 +98,7 @@ class Parts:
                 items=self.items,
                 exclude=self.exclude,
                 approximate=self.approximate,
+                rank_by=self.rank_by,
             )
             if self.titles is not None:
                 frame = self.titles.beside(frame, self.ranker.interactions_.item_ids)
@@ -150,6 +153,7 @@ class Parts:
             "filter_seen": self.filter_seen,
             "items": None if self.items is None else list(self.items),
             "exclude": None if self.exclude is None else list(self.exclude),
+            "rank_by": self.rank_by,
             "titles": None if self.titles is None else self.titles.fingerprint,
         }
 
@@ -207,6 +211,7 @@ class Order:
     items: Sequence[int] | Sequence[str] | None = None
     exclude: Sequence[int] | Sequence[str] | None = None
     titles: Path | None = None
+    rank_by: RankBy = "score"
 
     def load(self) -> Parts:
         """The parts, with the model in memory."""
@@ -229,6 +234,7 @@ class Order:
             _known(ranker, self.items, "items"),
             _known(ranker, self.exclude, "exclude"),
             titles,
+            self.rank_by,
         )
 
 

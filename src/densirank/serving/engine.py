@@ -140,6 +140,7 @@ def answer(engine: Engine, request: RecommendRequest) -> bytes:
         seed if request.sample else None,
         request.temperature,
         request.approximate,
+        request.rank_by,
     )
     if request.approximate:
         engine.ranker.required_index()  # read it once: the rankers of fold-ins are copies

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, model_validator
 
-from densirank.ranking.lists import Unknown
+from densirank.ranking.lists import RankBy, Unknown
 
 MAX_K = 1000
 MAX_USERS = 100
@@ -58,6 +58,7 @@ class RecommendRequest(BaseModel):
     seed: StrictInt | None = Field(None, ge=0, lt=2**63)
     explain: bool = False
     approximate: bool = False
+    rank_by: RankBy = "score"
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -69,6 +70,8 @@ class RecommendRequest(BaseModel):
             raise ValueError(
                 "sample and approximate are mutually exclusive: a draw needs every item"
             )
+        if self.rank_by != "score" and (self.sample or self.approximate):
+            raise ValueError("rank_by cannot be combined with sample or approximate")
         return self
 
     @property
@@ -79,8 +82,8 @@ class RecommendRequest(BaseModel):
     @property
     def is_plain(self) -> bool:
         """Whether this asks for the best items of users, without any other option."""
-        special = self.sample or self.explain or self.approximate or self.items is not None
-        return not (special or self.exclude or self.users is None)
+        special = self.sample or self.explain or self.approximate or self.rank_by != "score"
+        return not (special or self.items or self.exclude or self.users is None)
 
 
 class Item(BaseModel):

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from densirank.data.reading import read
     from densirank.errors import (
         DensirankError,
+        DensirankWarning,
         InputError,
         NotFittedError,
         StorageError,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "METHODS",
     "DensirankError",
+    "DensirankWarning",
     "InputError",
     "Interactions",
     "NotFittedError",
@@ -40,6 +42,7 @@ __all__ = [
 _HOME = {
     "METHODS": "densirank.methods",
     "DensirankError": "densirank.errors",
+    "DensirankWarning": "densirank.errors",
     "InputError": "densirank.errors",
     "Interactions": "densirank.data.interactions",
     "NotFittedError": "densirank.errors",

@@ -23,10 +23,22 @@ class Hardware:
     half: bool = False
 
 
+def check_names(device: str, precision: str = "auto") -> None:
+    """Raise an error for a device or a precision that there is nowhere.
+
+    >>> check_names("gpu")
+    Traceback (most recent call last):
+    densirank.errors.InputError: there is no device 'gpu'; choose auto, cpu or cuda
+    """
+    if device not in ("auto", "cpu", "cuda"):
+        raise InputError(f"there is no device {device!r}; choose auto, cpu or cuda")
+    if precision not in ("auto", "half", "float32"):
+        raise InputError(f"there is no precision {precision!r}; choose auto, half or float32")
+
+
 def resolve_device(name: str) -> torch.device:
     """``auto`` is the GPU where there is one; asking for one that is not there is an error."""
-    if name not in ("auto", "cpu", "cuda"):
-        raise InputError(f"there is no device {name!r}; choose auto, cpu or cuda")
+    check_names(name)
     if name == "cuda" and not torch.cuda.is_available():
         raise InputError("no CUDA device can be used here; choose --device cpu (or auto)")
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
@@ -34,9 +46,8 @@ def resolve_device(name: str) -> torch.device:
 
 def resolve_hardware(device: str, precision: str, dim: int, has_kernels: bool = True) -> Hardware:
     """``auto`` precision is half where the kernels for it can run, float32 elsewhere."""
+    check_names(device, precision)
     where = resolve_device(device)
-    if precision not in ("auto", "half", "float32"):
-        raise InputError(f"there is no precision {precision!r}; choose auto, half or float32")
     obstacle = _obstacle_to_half(where, dim) if has_kernels else "a method with a density risk"
     if precision == "half" and obstacle is not None:
         raise InputError(f"half precision needs {obstacle}; choose float32 (or auto)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from densirank.data.vocabulary import Vocabulary
 from densirank.errors import InputError
 from densirank.evaluation.reliability import Reliability
 from densirank.ranking.density import DensityBlock
-from densirank.ranking.lists import Choice, People
+from densirank.ranking.lists import Choice, Kind, People
 from densirank.ranking.topk import Lists
 
 if TYPE_CHECKING:
@@ -57,6 +58,24 @@ def recommendations(people: People, choice: Choice, item_ids: Vocabulary) -> pl.
             columns["log_propensity"] = lists.log_propensities[there].cpu().numpy()
         frames.append(pl.DataFrame(columns))
     return pl.concat(frames)
+
+
+def of_kind(frame: pl.DataFrame, kind: Kind) -> pl.DataFrame:
+    """The same lists with the kind of people that they are for."""
+    import polars as pl
+
+    return frame.with_columns(pl.lit(kind).alias("kind"))
+
+
+def write(frame: pl.DataFrame | pl.LazyFrame, path: Path, suffix: str, **options: Any) -> None:
+    """Write a frame in the format of a suffix; a lazy one is streamed."""
+    rows = frame.lazy()
+    if suffix == ".csv":
+        rows.sink_csv(path, maintain_order=True)
+    elif suffix == ".jsonl":
+        rows.sink_ndjson(path, maintain_order=True)
+    else:
+        rows.sink_parquet(path, maintain_order=True, **options)
 
 
 def slate_matrix(frame: pl.DataFrame, data: Interactions) -> tuple[Tensor, Tensor, Places]:

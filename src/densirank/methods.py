@@ -352,8 +352,8 @@ METHODS: dict[str, Method] = {
 
 def method_named(name: str) -> Method:
     """The method of that name, or a sentence that lists the names there are."""
-    if name not in METHODS:
-        likely = get_close_matches(name, METHODS, 1)
+    if not isinstance(name, str) or name not in METHODS:
+        likely = get_close_matches(str(name), METHODS, 1)
         meant = f"did you mean {likely[0]}? " if likely else ""
         raise InputError(
             f"there is no method {name!r}; {meant}the methods are {', '.join(METHODS)}"

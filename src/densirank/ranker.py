@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from os import PathLike
 from pathlib import Path
@@ -17,9 +17,9 @@ from densirank import frames
 from densirank.data.interactions import Interactions
 from densirank.data.reading import as_histories, as_interactions
 from densirank.data.splitting import validation_split
-from densirank.data.vocabulary import Ids, Vocabulary, listed
-from densirank.device import Hardware, resolve_device
-from densirank.errors import InputError, NotFittedError
+from densirank.data.vocabulary import Ids, Vocabulary, listed, named
+from densirank.device import Hardware, check_names, resolve_device
+from densirank.errors import InputError, NotFittedError, warn
 from densirank.evaluation import calibration, reliability
 from densirank.evaluation.held_out import HeldOut
 from densirank.evaluation.metrics import Evaluation
@@ -33,12 +33,20 @@ from densirank.ranking.density import Density, check_size, density_blocks
 from densirank.ranking.explain import contributions
 from densirank.ranking.fold_in import Histories, fold_in, without_users
 from densirank.ranking.index import MeasuredIndex, build_index
-from densirank.ranking.lists import Choice, Kind, People, RankBy, unknown_users
+from densirank.ranking.lists import (
+    UNKNOWN,
+    Choice,
+    Kind,
+    People,
+    RankBy,
+    Unknown,
+    unknown_users,
+)
 from densirank.ranking.sampling import slate_log_propensities
 from densirank.ranking.topk import top_k
 from densirank.risks.weighting import base_density
 from densirank.scores import CalibratedScorer, Calibration, VectorScorer
-from densirank.settings import Settings
+from densirank.settings import Settings, flag, real_number, whole_number
 from densirank.storage import StoredModel, load_index, load_model, save_index, save_model
 from densirank.training.callbacks import Callback, Snapshots
 from densirank.training.checkpoint import Checkpoint
@@ -122,6 +130,7 @@ class Ranker:
                 "let densirank.autofit(log) choose one"
             )
         method_named(method).settings(**settings)  # invalid settings are refused at once
+        check_names(device, precision)
         self.method = method
         self.settings = settings
         self.seed = checked_seed(seed)
@@ -291,7 +300,7 @@ class Ranker:
         filter_seen: bool = True,
         items: Ids | None = None,
         exclude: Ids | None = None,
-        unknown: Literal["error", "popular"] = "error",
+        unknown: Unknown = "error",
         approximate: bool = False,
         rank_by: RankBy = "score",
     ) -> pl.DataFrame:
@@ -313,8 +322,9 @@ class Ranker:
         exclude
             Items to leave out.
         unknown
-            Fallback for users not seen in training: ``error``, or ``popular`` items. To use a
-            history of theirs, see :meth:`fold_in`.
+            What users not seen in training get: an ``error``, the ``popular`` items, or no list
+            (``skip``, with a warning that counts them). To use a history of theirs, see
+            :meth:`fold_in`.
         approximate
             Search the index of :meth:`build_index`: faster in a large catalogue, with the same
             scores but null probabilities, since they need a sum over the whole catalogue.
@@ -326,12 +336,18 @@ class Ranker:
         Returns
         -------
         polars.DataFrame
-            ``user_id, item_id, score, probability, rank``.
+            ``user_id, item_id, score, probability, rank``; with ``unknown="popular"`` also
+            ``kind``, which is ``popular`` in the rows of unknown users.
 
         Raises
         ------
         InputError
-            An id that the model does not know, or an invalid option.
+            A user that the model does not know, or an invalid option.
+
+        Warns
+        -----
+        DensirankWarning
+            Ids in ``items`` or ``exclude`` that the model does not know: they are ignored.
 
         Examples
         --------
@@ -340,23 +356,35 @@ class Ranker:
         >>> ranker = Ranker("popularity").fit(log)
         >>> ranker.recommend("bob", k=1).select("item_id", "rank").rows()
         [('jam', 1)]
-        >>> ranker.recommend("zoe", k=1, unknown="popular")["item_id"].to_list()
-        ['jam']
+        >>> asked = ranker.recommend(["zoe", "bob"], k=1, unknown="popular")
+        >>> asked.select("user_id", "item_id", "kind").rows()
+        [('zoe', 'jam', 'popular'), ('bob', 'jam', 'known')]
         """
+        if unknown not in UNKNOWN:
+            raise InputError(f"unknown must be 'error', 'popular' or 'skip', not {unknown!r}")
         choice = self._choice(
             k, filter_seen, items, exclude, approximate=approximate, rank_by=rank_by
         )
-        if unknown not in ("error", "popular"):
-            raise InputError(f"unknown must be 'error' or 'popular', not {unknown!r}")
         ids, item_ids = self.interactions_.user_ids, self.interactions_.item_ids
-        if users is None or unknown == "error" or ids.knows_all(users):
-            return frames.recommendations(self.people(self._user_indices(users)), choice, item_ids)
+        if users is None or unknown == "error":
+            rows = self._user_indices(users)
+            found = frames.recommendations(self.people(rows), choice, item_ids)
+            return frames.of_kind(found, self._kind) if unknown == "popular" else found
         asked = ids.alike(listed(users), "user")
         is_known = ids.indices(asked) >= 0
-        groups = [self.unknown_users(Vocabulary(asked[~is_known]))]
-        if is_known.any():
-            groups.append(self.people(self._user_indices(np.unique(asked[is_known]))))
-        parts = [frames.recommendations(people, choice, item_ids) for people in groups]
+        if unknown == "skip":
+            if not is_known.all():
+                count = len(np.unique(asked[~is_known]))
+                warn(f"{count:,} unknown {'user was' if count == 1 else 'users were'} skipped")
+            rows = self._user_indices(asked[is_known])
+            return frames.recommendations(self.people(rows), choice, item_ids)
+        groups = [self.people(self._user_indices(np.unique(asked[is_known])))]
+        if not is_known.all():
+            groups.append(self.unknown_users(Vocabulary(asked[~is_known])))
+        parts = [
+            frames.of_kind(frames.recommendations(people, choice, item_ids), people.kind)
+            for people in groups
+        ]
         return frames.in_order_of(asked, parts)
 
     def sample(
@@ -411,7 +439,9 @@ class Ranker:
         >>> float(slate["log_propensity"].exp()[1])   # one item was left
         1.0
         """
-        choice = self._choice(k, filter_seen, items, exclude, seed=seed, temperature=temperature)
+        choice = self._choice(
+            k, filter_seen, items, exclude, seed=checked_seed(seed), temperature=temperature
+        )
         people = self.people(self._user_indices(users))
         return frames.recommendations(people, choice, self.interactions_.item_ids)
 
@@ -446,7 +476,7 @@ class Ranker:
         >>> sorted(ranker.similar_items("jam")["item_id"])
         ['rye', 'tea']
         """
-        (index,) = self.interactions_.item_ids.known(item, "item")
+        index = _one(self.interactions_.item_ids, item, "item")
         near = self.scorer_.neighbours
         vectors, itself = self.scorer_.item_vectors, torch.tensor([index])
         among = None if near is None else near.rows.take(itself.to(vectors.device)).columns
@@ -480,7 +510,7 @@ class Ranker:
         >>> sorted(ranker.similar_users("ann")["user_id"])
         ['bob', 'eve']
         """
-        (index,) = self.interactions_.user_ids.known(user, "user")
+        index = _one(self.interactions_.user_ids, user, "user")
         vectors = self.scorer_.user_vectors
         if vectors.shape[1] == 0:
             raise InputError(f"{self.method} has no vectors of users")
@@ -494,7 +524,7 @@ class Ranker:
         what: Literal["item", "user"],
         among: Tensor | None = None,
     ) -> pl.DataFrame:
-        check_k(k)
+        k = checked_k(k)
         vectors = torch.nn.functional.normalize(scorer.item_vectors, dim=1)
         similarity = VectorScorer(vectors, vectors, scorer.sparse_part)
         itself = itself.to(vectors.device)
@@ -602,11 +632,12 @@ class Ranker:
         [1.96]
         """
         data, rows = self.interactions_, self._user_indices(users)
-        allowed = self._item_indices(items)
+        barring = self._barring(filter_seen, items, exclude)
+        allowed = barring["allowed"]
         every = range(data.n_items) if allowed is None else dict.fromkeys(allowed.tolist())
-        columns = torch.tensor(list(every), device=rows.device)
+        columns = torch.tensor(list(every), dtype=torch.int64, device=rows.device)
         check_size(len(rows), len(columns))
-        blocks = density_blocks(self._density(), rows, **self._barring(filter_seen, items, exclude))
+        blocks = density_blocks(self._density(), rows, **barring)
         return Density.of(blocks, data, rows, columns)
 
     def entropy(
@@ -825,14 +856,15 @@ class Ranker:
         >>> int(table["observed"].sum()), round(float(table["expected"].sum()), 6)
         (2, 2.0)
         """
-        if bins < 1:
-            raise InputError(f"bins must be at least 1, not {bins}")
+        bins = whole_number("bins", bins, 1)
         draws = self.held_out(test).draws(reliability.MAX_USERS)
         return frames.reliability(reliability.reliability(self._density(), draws, bins))
 
     # --- evaluation --------------------------------------------------------------------------
 
-    def evaluate(self, test: Any, k: int = 20) -> dict[str, Any]:
+    def evaluate(
+        self, test: Any, k: int | Iterable[int] = 20, *, filter_seen: bool = True
+    ) -> dict[str, Any]:
         """Mean metrics at ``k`` over the users of ``test``, ranking all their unseen items.
 
         Test users that the model does not know are left out and counted in ``unknown_users``.
@@ -843,12 +875,15 @@ class Ranker:
         test
             Held-out interactions, or any source of :func:`densirank.read`.
         k
-            Length of the lists.
+            Length of the lists, or several lengths.
+        filter_seen
+            Whether to leave out the items that a user has in training. Without, training pairs in
+            ``test`` can be hits, as where people buy the same again.
 
         Returns
         -------
         dict
-            ``recall@k``, ``ndcg@k`` and more, and the counts.
+            ``recall@k``, ``ndcg@k`` and more at each ``k``, and the counts.
 
         Raises
         ------
@@ -864,11 +899,11 @@ class Ranker:
         >>> metrics["recall@1"], metrics["unknown_users"]
         (1.0, 1)
         """
-        held_out = self.held_out(test)
-        check_k(k)
-        return held_out.summary(held_out.evaluate(self.scorer_, k))
+        lengths = checked_lengths(k)
+        held_out = self.held_out(test, filter_seen=filter_seen)
+        return held_out.summary(*(held_out.evaluate(self.scorer_, length) for length in lengths))
 
-    def evaluation(self, test: Any, k: int = 20) -> Evaluation:
+    def evaluation(self, test: Any, k: int = 20, *, filter_seen: bool = True) -> Evaluation:
         """The same as :meth:`evaluate`, with every metric of every user.
 
         Parameters
@@ -877,6 +912,8 @@ class Ranker:
             Held-out interactions, or any source of :func:`densirank.read`.
         k
             Length of the lists.
+        filter_seen
+            Whether to leave out the items that a user has in training.
 
         Returns
         -------
@@ -896,16 +933,18 @@ class Ranker:
         >>> ranker.evaluation([("bob", "jam"), ("ann", "tea")], k=1).per_user["recall"].tolist()
         [0.0, 1.0]
         """
-        check_k(k)
-        return self.held_out(test).evaluate(self.scorer_, k)
+        k = checked_k(k)
+        return self.held_out(test, filter_seen=filter_seen).evaluate(self.scorer_, k)
 
-    def held_out(self, test: Any) -> HeldOut:
+    def held_out(self, test: Any, *, filter_seen: bool = True) -> HeldOut:
         """Test interactions in the indices of this model, for other evaluations.
 
         Parameters
         ----------
         test
             Held-out interactions, or any source of :func:`densirank.read`.
+        filter_seen
+            Whether its evaluations leave out the items that a user has in training.
 
         Returns
         -------
@@ -925,7 +964,11 @@ class Ranker:
         1
         """
         return HeldOut(
-            as_interactions(test), self.interactions_, self.scorer_.device, self.items_.counts
+            as_interactions(test),
+            self.interactions_,
+            self.scorer_.device,
+            self.items_.counts,
+            filter_seen=flag("filter_seen", filter_seen),
         )
 
     # --- people, items and interactions that come after the fit --------------------------------
@@ -1012,7 +1055,8 @@ class Ranker:
         ['jam']
         """
         data = merged(self.interactions_, as_interactions(interactions))
-        settings = update_settings(self.settings_, iterations)
+        steps = None if iterations is None else whole_number("iterations", iterations, 1)
+        settings = update_settings(self.settings_, steps)
         hardware = self.spec.hardware(self.device, self.precision, settings)
         task = FitTask(self.spec, settings, self.seed, hardware, data, callbacks=callbacks)
         fitted = fit_scorer(task, continued(self.trained, self.interactions_, data))
@@ -1049,10 +1093,9 @@ class Ranker:
         >>> ranker.explain("bob", "jam")["item_id"].to_list()
         ['tea']
         """
-        check_k(k)
-        data = self.interactions_
-        (person,), (index,) = data.user_ids.known(user, "user"), data.item_ids.known(item, "item")
-        past, added = contributions(self.trained, data, int(person), int(index))
+        k, data = checked_k(k), self.interactions_
+        person, index = _one(data.user_ids, user, "user"), _one(data.item_ids, item, "item")
+        past, added = contributions(self.trained, data, person, index)
         return frames.contributions(past[:k], added[:k], data)
 
     @property
@@ -1257,6 +1300,37 @@ class Ranker:
         if index is not None:
             save_index(Path(folder), index)
 
+    def known_items(self, ids: Ids | None, name: str) -> Tensor | None:
+        """The indices of the items that the model knows; a warning counts the others.
+
+        Parameters
+        ----------
+        ids
+            An id, several ids, or None.
+        name
+            The argument, as the warning names it.
+
+        Returns
+        -------
+        torch.Tensor or None
+
+        Examples
+        --------
+        >>> from densirank import Ranker
+        >>> ranker = Ranker("popularity").fit([("ann", "tea"), ("bob", "tea"), ("bob", "jam")])
+        >>> ranker.known_items(["tea", "jam"], "items")
+        tensor([1, 0])
+        """
+        if ids is None:
+            return None
+        given = listed(ids)
+        indices = self.interactions_.item_ids.indices(given)
+        if (indices < 0).any():
+            ignored = list(dict.fromkeys(given[indices < 0].tolist()))
+            those = "item is" if len(ignored) == 1 else "items are"
+            warn(f"{len(ignored):,} {those} unknown and ignored in {name}: {named(ignored)}")
+        return torch.from_numpy(indices[indices >= 0]).to(self.scorer_.device)
+
     def _density(self) -> CalibratedScorer:
         item_counts = torch.from_numpy(self.items_.counts)
         log_base = base_density(self.settings_, self.items_.counts, self.scorer_.device)
@@ -1275,19 +1349,18 @@ class Ranker:
         approximate: bool = False,
         rank_by: RankBy = "score",
     ) -> Choice:
-        check_k(k)
         if rank_by not in get_args(RankBy):
             raise InputError(f"rank_by must be 'score' or 'probability', not {rank_by!r}")
         if approximate and rank_by != "score":
             raise InputError("approximate lists are ranked by score: probabilities need all items")
         return Choice(
-            k,
-            filter_seen,
-            self._item_indices(items),
-            self._item_indices(exclude),
-            None if seed is None else checked_seed(seed),
+            checked_k(k),
+            flag("filter_seen", filter_seen),
+            self.known_items(items, "items"),
+            self.known_items(exclude, "exclude"),
+            seed,
             checked_temperature(temperature),
-            approximate,
+            flag("approximate", approximate),
             rank_by,
         )
 
@@ -1298,12 +1371,6 @@ class Ranker:
     def _user_indices(self, ids: Ids | None) -> Tensor:
         data = self.interactions_
         indices = np.arange(data.n_users) if ids is None else data.user_ids.known(ids, "user")
-        return torch.from_numpy(indices).to(self.scorer_.device)
-
-    def _item_indices(self, ids: Ids | None) -> Tensor | None:
-        if ids is None:
-            return None
-        indices = self.interactions_.item_ids.known(ids, "item")
         return torch.from_numpy(indices).to(self.scorer_.device)
 
 
@@ -1400,21 +1467,33 @@ def load(folder: str | PathLike[str], device: str = "auto") -> Ranker:
     return ranker
 
 
+def _one(vocabulary: Vocabulary, identifier: int | str, what: str) -> int:
+    """The index of one id; an unknown id, or several, are an error."""
+    found = vocabulary.known(identifier, what)
+    if len(found) != 1:
+        raise InputError(f"pass one {what} at a time, not {len(found)}")
+    return int(found[0])
+
+
 def checked_seed(seed: int) -> int:
     """A valid seed, or an error."""
-    if not 0 <= seed < 2**63:
-        raise InputError(f"seed must be an integer from 0 to 2^63 - 1, not {seed}")
-    return seed
+    return whole_number("seed", seed, 0)
 
 
 def checked_temperature(temperature: float) -> float:
     """A temperature that keeps exponentials in range, or an error."""
-    if not 1e-6 <= temperature <= 1e6:
-        raise InputError(f"temperature must be between 0.000001 and 1000000, not {temperature}")
-    return temperature
+    return real_number("temperature", temperature, 1e-6, 1e6)
 
 
-def check_k(k: int) -> None:
-    """Raise an error for lists without items."""
-    if k < 1:
-        raise InputError(f"k must be at least 1, not {k}")
+def checked_k(k: int) -> int:
+    """The length of a list, or an error."""
+    return whole_number("k", k, 1, 2**31)
+
+
+def checked_lengths(k: int | Iterable[int]) -> list[int]:
+    """One length of lists or several, without repetitions, or an error."""
+    several = isinstance(k, Iterable) and not isinstance(k, str)
+    lengths = list(dict.fromkeys(map(checked_k, k if several else [k])))  # type: ignore[arg-type]
+    if not lengths:
+        raise InputError("k must be one whole number or several, not none")
+    return lengths

@@ -243,6 +243,57 @@ class TrainingSettings(Settings):
     validate_every: int = setting(25, Whole(1), "Training steps between two validations.")
 
 
+def whole_number(name: str, value: object, at_least: int, below: int = 2**63) -> int:
+    """An argument that must be a whole number; NumPy's are taken too, ``True`` and 2.5 are not.
+
+    >>> whole_number("k", 5, 1)
+    5
+    >>> whole_number("k", 2.5, 1)
+    Traceback (most recent call last):
+    densirank.errors.InputError: k must be a whole number of at least 1, not 2.5
+    """
+    bound = f"of at least {at_least}"
+    if not isinstance(value, bool) and hasattr(value, "__index__"):
+        try:
+            number = int(value.__index__())
+        except TypeError:  # an array, of which only some can be indices
+            number = at_least - 1
+        if at_least <= number < below:
+            return number
+        if number >= below:
+            bound = f"below {below}"
+    raise InputError(f"{name} must be a whole number {bound}, not {value!r}")
+
+
+def flag(name: str, value: object) -> bool:
+    """An argument that must be ``True`` or ``False``: ``"no"`` would count as true.
+
+    >>> flag("filter_seen", "no")
+    Traceback (most recent call last):
+    densirank.errors.InputError: filter_seen must be True or False, not 'no'
+    """
+    if not isinstance(value, bool) and type(value).__name__ not in ("bool", "bool_"):
+        raise InputError(f"{name} must be True or False, not {value!r}")
+    return bool(value)
+
+
+def real_number(name: str, value: object, low: float, high: float) -> float:
+    """An argument that must be a number between two bounds.
+
+    >>> real_number("temperature", "warm", 1e-6, 1e6)
+    Traceback (most recent call last):
+    densirank.errors.InputError: temperature must be between 0.000001 and 1000000, not 'warm'
+    """
+    try:
+        number = math.nan if isinstance(value, bool | str) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not low <= number <= high:
+        bounds = " and ".join(f"{bound:f}".rstrip("0").rstrip(".") for bound in (low, high))
+        raise InputError(f"{name} must be between {bounds}, not {value!r}")
+    return number
+
+
 def _number(key: str, text: str, kind: type[int] | type[float]) -> float:
     try:
         return kind(text)

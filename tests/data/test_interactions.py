@@ -172,7 +172,7 @@ def test_datetimes_become_microseconds() -> None:
         (([1.0], [1]), "integers or strings, not float64"),
         ((["a", 1], [1, 2]), "all integers or all strings"),
         (([1, "a"], [1, 2]), "all integers or all strings"),
-        (([None, "a"], [1, 2]), "all integers or all strings"),
+        (([None, "a"], [1, 2]), "an id is missing"),
         (([[1, 2]], [1]), "flat list"),
         (([2**63], [1]), "9223372036854775808 exceeds 64-bit"),
         (([1, 1], [1, 2], [1]), "2 pairs but 1 timestamps"),

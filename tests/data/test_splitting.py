@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from datetime import date, datetime, timedelta, timezone
 from typing import Any, Literal, cast
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -147,7 +149,7 @@ def test_validation_is_last_where_order_is_known() -> None:
         (lambda data: validation_split(data, 0.2, "last"), "order is not known"),
         (lambda data: split_last_fraction(data, 0.2), "order is not known"),
         (lambda data: split_last_n(data, 1), "order is not known"),
-        (lambda data: split_last_n(data, 0), "n must be at least 1"),
+        (lambda data: split_last_n(data, 0), "n must be a whole number of at least 1"),
         (lambda data: split_random_fraction(data, 1.0, 0), "between 0 and 1"),
         (lambda data: split_random_fraction(data, 0.0, 0), "between 0 and 1"),
         (lambda data: split_at_time(data, 3), "needs timestamps"),
@@ -165,3 +167,41 @@ def test_single_items_cannot_be_held_out() -> None:
     data = Interactions.from_pairs([0, 1], [5, 5], ordered=True)
     with pytest.raises(InputError, match="no user has more than one"):
         split_last_fraction(data, 0.5)
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        datetime(2026, 1, 2),
+        datetime(2026, 1, 2, 1, tzinfo=timezone(timedelta(hours=1))),
+        date(2026, 1, 2),
+        "2026-01-02",
+        "2026-01-02T00:00:00Z",
+        np.datetime64("2026-01-02"),
+        pd.Timestamp("2026-01-02"),
+        1767312000000000,
+    ],
+)
+def test_a_date_splits_what_was_read_from_dates(moment: Any) -> None:
+    days = np.array(["2026-01-01", "2026-01-02", "2026-01-03"], "datetime64[D]")
+    data = Interactions.from_pairs([0, 0, 1], [5, 6, 5], timestamps=days)
+    assert [len(part) for part in split_at_time(data, moment)] == [1, 2]
+
+
+@pytest.mark.parametrize("moment", [None, True, "20", "soon", float("nan"), pd.NaT, [20], object()])
+def test_what_is_no_time_gets_a_sentence(moment: Any) -> None:
+    data = Interactions.from_pairs([0, 0, 1], [5, 6, 5], timestamps=[10, 20, 30])
+    with pytest.raises(InputError, match="the time of a split must be a number, a date or"):
+        split_at_time(data, moment)
+    with pytest.raises(InputError, match=r"2026-01-01 \(1767225600000000 microseconds since 1970"):
+        split_at_time(data, "2026-01-01")
+
+
+@pytest.mark.parametrize("value", [1.5, True, "1", None])
+def test_counts_and_shares_of_another_kind_get_a_sentence(value: Any) -> None:
+    data = Interactions.from_pairs([0, 0, 1], [5, 6, 5], ordered=True)
+    for split in (split_last_n, k_core, lambda d, v: split_random_fraction(d, 0.5, v)):
+        with pytest.raises(InputError, match="must be a whole number of at least"):
+            split(data, value)
+    with pytest.raises(InputError, match="held out must be between 0 and 1"):
+        split_last_fraction(data, value)

@@ -173,7 +173,7 @@ def test_strangers_get_what_is_popular_among_what_is_allowed(
         ranker.recommend("nobody", unknown="popular")
     with pytest.raises(InputError, match="does not know the user -5"):
         ranker.recommend(-5)
-    with pytest.raises(InputError, match="'error' or 'popular'"):
+    with pytest.raises(InputError, match="'error', 'popular' or 'skip'"):
         ranker.recommend(-5, unknown="whatever")  # type: ignore[arg-type]
 
 

@@ -96,7 +96,7 @@ def test_there_is_no_way_in_for_a_test_set() -> None:
     assert data == ["data"]
     assert parameters["valid"].annotation == "float"
     assert not any("test" in name for name in parameters)
-    with pytest.raises(TypeError):
+    with pytest.raises(InputError, match="held out must be between 0 and 1"):
         tuned(valid=HELD_OUT)
 
 
@@ -250,7 +250,9 @@ def test_a_method_that_is_not_trained_is_judged_by_what_it_lists(tmp_path: Path)
         ),
         ({"space": {}}, "no setting left to search"),
         ({"space": {"dim": [4, 8]}}, "dim is both fixed and searched"),
-        ({"trials": 0}, "trials must be at least 1"),
+        ({"trials": 0}, "trials must be a whole number of at least 1"),
+        ({"trials": 2.5}, "trials must be a whole number"),
+        ({"trials": "3"}, "trials must be a whole number"),
         ({"settings": {"patience": 3}}, "patience has no effect"),
         ({"settings": {"depth": 3}}, "unknown setting 'depth'"),
         ({"method": "svd"}, "no method 'svd'"),

@@ -14,6 +14,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from densirank import Ranker, load
+from densirank.scores import Calibration
 from densirank.serving import batching as computing
 from densirank.serving import engine as recommending
 from densirank.serving.schema import MAX_EXPLAINED, MAX_K, MAX_USERS
@@ -60,6 +61,21 @@ def test_every_option_of_a_list_is_the_rankers(client: TestClient, ranker: Ranke
     check(result, expected)
     assert len(result["items"]) == 11
     assert sum(item["probability"] for item in result["items"]) == pytest.approx(1, rel=1e-4)
+
+
+def test_lists_can_be_ranked_by_probability(own_folder: Path, ranker: Ranker, serve: Serve) -> None:
+    own = load(own_folder, "cpu")
+    own.calibration_ = Calibration(temperature=2.0, popularity_exponent=1.5)
+    own.save(own_folder)
+    with serve(own_folder) as client:
+        (result,) = ask(client, users=["user3"], rank_by="probability")
+        assert refused(client, users=["user3"], rank_by="taste")[1] == "invalid_request"
+        for other in ("sample", "approximate"):
+            said = refused(client, users=["user3"], rank_by="probability", **{other: True})
+            assert said == (422, "invalid_request")
+    check(result, own.recommend("user3", rank_by="probability"))
+    ids = [item["id"] for item in result["items"]]
+    assert ids != own.recommend("user3")["item_id"].to_list()
 
 
 def test_a_large_request_is_answered_like_many_small_ones(
@@ -162,7 +178,9 @@ def test_strangers_are_refused_or_get_what_is_popular(client: TestClient, ranker
 def test_a_history_of_unknown_items_follows_the_same_policy(client: TestClient) -> None:
     histories = [["item1", "novelty"], ["novelty"]]
     assert refused(client, histories=histories) == (404, "unknown_item")
+    (alone,) = ask(client, histories=histories[:1], k=3)  # an item that is known is enough
     first, second = ask(client, histories=histories, unknown="popular", k=3)
+    assert first == alone
     assert (first["kind"], second["kind"]) == ("folded-in", "popular")
     assert first["items"] == ask(client, histories=[["item1"]], k=3)[0]["items"]
 
@@ -198,9 +216,52 @@ def test_what_makes_no_sense_is_refused(client: TestClient, request_for: dict[st
     assert refused(client, **request_for) == (422, "invalid_request")
 
 
-def test_unknown_items_to_allow_or_exclude_are_refused(client: TestClient) -> None:
+def test_unknown_items_to_allow_or_exclude_are_ignored_and_counted(client: TestClient) -> None:
     for key in ("items", "exclude"):
-        assert refused(client, users=["user1"], **{key: ["novelty"]}) == (404, "unknown_item")
+        known = ["item1", "item4", "item5"]
+        answer = client.post(
+            "/v1/recommend", json={"users": ["user1"], key: [*known, "novelty", "[red]"]}
+        ).json()
+        assert answer["unknown_items"] == 2
+        assert answer["results"] == ask(client, users=["user1"], **{key: known})
+    nothing = client.post("/v1/recommend", json={"users": ["user1"], "items": ["novelty"]}).json()
+    assert (nothing["unknown_items"], nothing["results"][0]["items"]) == (1, [])
+    plain = client.post("/v1/recommend", json={"users": ["user1"]}).json()
+    assert plain["unknown_items"] == 0
+
+
+def test_unknown_people_can_be_skipped(client: TestClient) -> None:
+    skipped, listed = ask(client, users=["nobody", "user1"], unknown="skip", k=3)
+    assert skipped == {
+        "user": "nobody",
+        "kind": "skipped",
+        "items": [],
+        "entropy": None,
+        "effective_items": None,
+    }
+    (alone,) = ask(client, users=["user1"], k=3)
+    assert [item["id"] for item in listed["items"]] == [item["id"] for item in alone["items"]]
+    histories = [["novelty"], ["item1", "novelty"]]
+    request = {"histories": histories, "unknown": "skip"}
+    answer = client.post("/v1/recommend", json=request).json()
+    assert [result["kind"] for result in answer["results"]] == ["skipped", "folded-in"]
+    assert answer["unknown_items"] == 2
+
+
+def test_an_error_names_ten_unknown_users(client: TestClient) -> None:
+    users = [f"u{n}" for n in range(12)]
+    answer = client.post("/v1/recommend", json={"users": ["user1", *users, *users]})
+    assert answer.status_code == 404
+    assert answer.json()["error"]["message"] == (
+        f"the model does not know the user {', '.join(users[:10])} and 2 more"
+    )
+
+
+def test_a_service_has_a_fallback_of_its_own(own_folder: Path, serve: Serve) -> None:
+    with serve(own_folder, unknown="popular") as client:
+        first, second = ask(client, users=["nobody", "user1"])
+        assert (first["kind"], second["kind"]) == ("popular", "known")
+        assert refused(client, users=["nobody"], unknown="error") == (404, "unknown_user")
 
 
 def test_whoever_had_everything_gets_an_empty_list(client: TestClient) -> None:

@@ -30,7 +30,6 @@ app = typer.Typer(
     name="densirank",
     help="Learn from clicks, plays or purchases which items people want next, and rank by it.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )

@@ -10,11 +10,14 @@ from densirank.cli import printing
 from densirank.cli.options import (
     DataArgument,
     DeviceOption,
+    FilterSeenOption,
     JsonOption,
     ModelFolder,
     Source,
     reads_held_out_data,
 )
+
+USUAL_K = 20
 
 
 @reads_held_out_data
@@ -22,7 +25,11 @@ def evaluate(
     *,
     model: ModelFolder,
     test: DataArgument,
-    k: Annotated[int, typer.Option("-k", min=1, help="Length of the lists.")] = 20,
+    k: Annotated[
+        list[int] | None,
+        typer.Option("-k", min=1, help="Length of the lists; may be repeated. Default: 20."),
+    ] = None,
+    filter_seen: FilterSeenOption = True,
     as_json: JsonOption = False,
     keep: Annotated[
         bool, typer.Option("--keep", help="Store the metrics with the model, for its card.")
@@ -30,7 +37,11 @@ def evaluate(
     source: Source,
     device: DeviceOption = "auto",
 ) -> None:
-    """Measure a model on held-out interactions: recall, nDCG and more at k, over all items."""
+    """Measure a model on held-out interactions: recall, nDCG and more at k, over all items.
+
+    With --no-filter-seen, training pairs in the test data can be hits, as where people buy the same
+    again.
+    """
     from densirank import load
     from densirank.parallel.joining import joined
     from densirank.storage import model_fingerprint, save_metrics
@@ -40,8 +51,10 @@ def evaluate(
         data = source.interactions(test, "test")
         if world.size > 1:  # a fingerprint reads all of the data
             world.require_same({"model": model_fingerprint(model), "test data": data.fingerprint})
-        held_out = ranker.held_out(data)
-        metrics = held_out.summary(held_out.evaluate(ranker.scorer_, k, world=world))
+        held_out = ranker.held_out(data, filter_seen=filter_seen)
+        lengths = dict.fromkeys(k or [USUAL_K])
+        found = [held_out.evaluate(ranker.scorer_, length, world=world) for length in lengths]
+        metrics = held_out.summary(*found)
     if not world.first:
         return
     if keep:
@@ -58,7 +71,7 @@ def evaluate(
             printing.err.print(
                 f"{metrics[f'unknown_{what}']:,} test {what} are unknown to the model."
             )
-    if metrics["seen_pairs"]:
+    if metrics["seen_pairs"] and filter_seen:
         printing.err.print(
             f"{metrics['seen_pairs']:,} test pairs are training pairs, which are never listed."
         )

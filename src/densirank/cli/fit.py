@@ -18,6 +18,7 @@ from densirank.cli.options import (
     DeviceOption,
     HelpSettingsOption,
     OutFolder,
+    OverwriteOption,
     PrecisionOption,
     SeedOption,
     SettingOption,
@@ -96,6 +97,7 @@ def fit(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue an interrupted run in the same folder.")
     ] = False,
+    overwrite: OverwriteOption = False,
     checkpoint_every: Annotated[
         float, typer.Option(metavar="SECONDS", min=0, help="Seconds between two checkpoints.")
     ] = 30.0,
@@ -118,6 +120,8 @@ def fit(
     from densirank.storage import TRAINING_LOG, check_fitted_to
     from densirank.training.callbacks import JsonLines
 
+    if resume and overwrite:
+        raise InputError("--resume and --overwrite are mutually exclusive")
     with joined(device, printing.say_error) as world:
         printing.err.quiet = not world.first
         asked = None
@@ -130,8 +134,9 @@ def fit(
         else:
             check_automatic(world, resume)
         seconds = seconds_of(budget or USUAL_BUDGET)
-        data, held_out = source.interactions(train, "train", world), _validation(valid, source)
         place = FitFolder(out_dir, world)
+        place.check(resume, overwrite)
+        data, held_out = source.interactions(train, "train", world), _validation(valid, source)
         if not place.prepare(resume):
             if not data.partial:
                 check_fitted_to(out_dir, data)

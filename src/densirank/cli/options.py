@@ -41,6 +41,23 @@ DataArgument = Annotated[
 ]
 ModelFolder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a fitted model.")]
 OutFolder = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the model.")]
+OverwriteOption = Annotated[
+    bool, typer.Option("--overwrite", help="Replace the model that the folder holds.")
+]
+FilterSeenOption = Annotated[
+    bool,
+    typer.Option(
+        "--filter-seen/--no-filter-seen", help="Leave out the items that a user has in training."
+    ),
+]
+TitlesOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="CSV, Parquet or JSON lines: item_id, title."),
+]
+UnknownOption = Annotated[
+    Literal["error", "popular", "skip"],
+    typer.Option(help="What users not seen in training get; skip: no list."),
+]
 ValidSplitOption = Annotated[
     ValidSplit | None,
     typer.Option(help="Which items are held out. Default: last if an order is known, else random."),
@@ -293,3 +310,11 @@ def check_target(path: Path) -> None:
         raise InputError(f"{path} is a folder; the name of a file was expected")
     if not path.parent.is_dir():
         raise InputError(f"there is no folder {path.parent} to write {path.name} to")
+
+
+def ids_in(text: str, option: str) -> list[str]:
+    """The ids in a text, separated by commas; none is an error."""
+    ids = [part.strip() for part in text.split(",") if part.strip()]
+    if not ids:
+        raise InputError(f"{option} takes item ids separated by commas")
+    return ids

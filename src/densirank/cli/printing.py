@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -16,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from densirank.errors import DensirankError, TrainingError
+from densirank.errors import DensirankError, DensirankWarning, TrainingError
 from densirank.progress import Bars
 
 if TYPE_CHECKING:
@@ -43,13 +45,31 @@ def say_warning(sentence: str) -> None:
 def run(app: typer.Typer) -> None:
     """Run a command; an error that users can fix is printed as a message, not a traceback."""
     try:
-        app()
+        with said_warnings():
+            app()
     except TrainingError as error:
         _complain(str(error), status=1)
     except DensirankError as error:
         _complain(str(error), status=2)
     except OSError as error:
         _complain(f"{error.filename or 'input or output'}: {error.strerror or error}", status=2)
+
+
+@contextmanager
+def said_warnings() -> Iterator[None]:
+    """Print warnings of the library as sentences; others as Python does."""
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if issubclass(category, DensirankWarning):
+                say_warning(str(message))
+            else:
+                usual(message, category, *where, **more)
+
+        warnings.showwarning = show
+        warnings.simplefilter("always", DensirankWarning)
+        yield
 
 
 def _complain(sentence: str, status: int) -> None:

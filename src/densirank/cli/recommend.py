@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from densirank.cli import printing
-from densirank.cli.options import DeviceOption, JsonOption, ModelFolder, check_target
+from densirank.cli.options import (
+    DeviceOption,
+    FilterSeenOption,
+    JsonOption,
+    ModelFolder,
+    TitlesOption,
+    UnknownOption,
+    check_target,
+    ids_in,
+)
 from densirank.errors import InputError
 
 if TYPE_CHECKING:
     from densirank.parallel.recommend_all import Order, Parts
     from densirank.ranker import Ranker
+
+FORMATS = (".csv", ".parquet", ".jsonl")
+"""Suffixes of --out."""
 
 
 def recommend(
@@ -28,14 +41,25 @@ def recommend(
             metavar="ITEM,ITEM,…", help="Rank for a new user with these items, oldest first."
         ),
     ] = None,
-    unknown: Annotated[
-        Literal["error", "popular"], typer.Option(help="Fallback for users not seen in training.")
-    ] = "error",
+    unknown: UnknownOption = "error",
     k: Annotated[int, typer.Option("-k", min=1, help="Items per user.")] = 10,
+    items: Annotated[
+        str | None, typer.Option(metavar="ITEM,ITEM,…", help="The only items considered.")
+    ] = None,
+    exclude: Annotated[
+        str | None, typer.Option(metavar="ITEM,ITEM,…", help="Items to leave out.")
+    ] = None,
+    filter_seen: FilterSeenOption = True,
+    titles: TitlesOption = None,
     as_json: JsonOption = False,
     out_file: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE.parquet", help="Write a Parquet file.")
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Write a .csv, .parquet or .jsonl file."),
     ] = None,
+    rank_by: Annotated[
+        Literal["score", "probability"],
+        typer.Option(help="What the order of a list follows."),
+    ] = "score",
     approximate: Annotated[
         bool,
         typer.Option("--approximate", help="Search the index of the model; without probabilities."),
@@ -62,14 +86,31 @@ def recommend(
         raise InputError("--json and --out are mutually exclusive")
     if out_file is not None:
         check_target(out_file)
+        if out_file.suffix.lower() not in FORMATS:
+            raise InputError(f"--out {out_file}: the suffix must be one of {', '.join(FORMATS)}")
+    only = None if items is None else ids_in(items, "--items")
+    without = None if exclude is None else ids_in(exclude, "--exclude")
+    past = None if history is None else ids_in(history, "--history")
 
-    from densirank import load
+    from densirank import frames, load
+    from densirank.data.titles import Titles
     from densirank.files import written_atomically
     from densirank.parallel.joining import under_torchrun
     from densirank.parallel.recommend_all import Order
 
     if all_users and out_file is not None:
-        order = Order(model.absolute(), out_file.absolute(), k, approximate, device)
+        order = Order(
+            model.absolute(),
+            out_file.absolute(),
+            k,
+            approximate,
+            device,
+            filter_seen=filter_seen,
+            items=only,
+            exclude=without,
+            rank_by=rank_by,
+            titles=None if titles is None else titles.absolute(),
+        )
         rows = _all_on_ray(order, workers) if engine == "ray" else _all(order)
         if rows is not None:
             printing.err.print(f"{rows:,} rows written to {out_file}")
@@ -77,14 +118,29 @@ def recommend(
     if engine == "ray" or under_torchrun():
         raise InputError("several processes can only share the work of --all with --out FILE")
     ranker = load(model, device)
-    if history is not None:
-        ranker = _folded_in(ranker, history)
-    frame = ranker.recommend(user or None, k, unknown=unknown, approximate=approximate)
-    if history is not None:
+    names = None if titles is None else Titles.read(titles, ranker.interactions_.item_ids)
+    asked: list[str] | str | int | None = user or None
+    if past is not None and unknown != "error" and not _knows_any(ranker, past):
+        asked = _nobody(ranker)
+    elif past is not None:
+        ranker = _folded_in(ranker, past)
+    frame = ranker.recommend(
+        asked,
+        k,
+        filter_seen=filter_seen,
+        items=only,
+        exclude=without,
+        unknown="error" if asked is None else unknown,
+        approximate=approximate,
+        rank_by=rank_by,
+    )
+    if names is not None:
+        frame = names.beside(frame, ranker.interactions_.item_ids)
+    if past is not None:
         frame = frame.drop("user_id")
     if out_file is not None:
         with written_atomically(out_file) as temporary:
-            frame.write_parquet(temporary)
+            frames.write(frame, temporary, out_file.suffix.lower())
         printing.err.print(f"{frame.height:,} rows written to {out_file}")
     else:
         printing.print_frame(frame, as_json)
@@ -95,7 +151,10 @@ def _all(order: Order) -> int | None:
     from densirank.parallel.joining import joined
 
     with joined(order.device, printing.say_error) as world:
-        parts = order.load()
+        with warnings.catch_warnings():
+            if not world.first:
+                warnings.simplefilter("ignore")
+            parts = order.load()
         if world.first:
             _report_earlier_parts(parts)
         with printing.CountBar("parts", len(parts.own(world)) if world.first else 0) as bar:
@@ -119,12 +178,20 @@ def _report_earlier_parts(parts: Parts) -> None:
         printing.err.print(f"{done:,} of {parts.n_parts:,} parts exist already and are kept.")
 
 
-def _folded_in(ranker: Ranker, history: str) -> Ranker:
-    """A ranker of one person with these items, separated by commas."""
-    items = [item.strip() for item in history.split(",") if item.strip()]
-    if not items:
-        raise InputError("--history takes item ids separated by commas")
-    folded = ranker.fold_in([(0, item) for item in items])
-    if folded.folded_in_.unknown_items:
-        printing.err.print(f"{folded.folded_in_.unknown_items:,} items are unknown to the model.")
+def _knows_any(ranker: Ranker, items: list[str]) -> bool:
+    return bool((ranker.interactions_.item_ids.indices(items) >= 0).any())
+
+
+def _nobody(ranker: Ranker) -> str | int:
+    """An id that no user of the model has: whoever has no known item is an unknown user."""
+    ids = ranker.interactions_.user_ids
+    return f"{ids[-1]}_" if ids.is_text else int(ids.ids[0]) - 1
+
+
+def _folded_in(ranker: Ranker, history: list[str]) -> Ranker:
+    """A ranker of one person with these items."""
+    folded = ranker.fold_in([(0, item) for item in history])
+    if count := folded.folded_in_.unknown_items:
+        those = "item is" if count == 1 else "items are"
+        printing.say_warning(f"{count:,} {those} unknown and ignored in --history")
     return folded

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from densirank.cli import printing
-from densirank.cli.options import ModelFolder
+from densirank.cli.options import ModelFolder, TitlesOption, UnknownOption
 from densirank.errors import InputError
 
 LOGGING: dict[str, Any] = {
@@ -40,10 +40,8 @@ def serve(
         Path | None,
         typer.Option(metavar="FILE", help="API keys, one per line; /v1/ then requires one."),
     ] = None,
-    titles: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="CSV, Parquet or JSON lines: item_id, title."),
-    ] = None,
+    titles: TitlesOption = None,
+    unknown: UnknownOption = "error",
     watch: Annotated[
         float,
         typer.Option(metavar="SECONDS", min=0, help="How often to look for a new model; 0: never."),
@@ -57,7 +55,8 @@ def serve(
 ) -> None:
     """Serve a model: a JSON API under /v1/, a page at /, metrics for Prometheus at /metrics.
 
-    A new model in the folder ('densirank fit --out DIR') is loaded while the server runs.
+    A new model in the folder ('densirank fit --out DIR --overwrite') is loaded while the server
+    runs.
     """
     try:
         import uvicorn
@@ -75,6 +74,7 @@ def serve(
     config = ServeConfig(
         model,
         titles=titles,
+        unknown=unknown,
         api_key_file=api_key_file,
         watch_seconds=watch,
         max_seconds=max_seconds,

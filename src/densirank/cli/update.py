@@ -13,6 +13,7 @@ from densirank.cli.options import (
     DeviceOption,
     ModelFolder,
     OutFolder,
+    OverwriteOption,
     Source,
     reading_sentence,
     reads_training_data,
@@ -36,13 +37,16 @@ def update(
         int | None,
         typer.Option(min=1, help="Training steps. Default: half as many as in the fit."),
     ] = None,
+    overwrite: OverwriteOption = False,
     source: Source,
     device: DeviceOption = "auto",
 ) -> None:
     """Continue the training of a model with new interactions, users and items."""
     from densirank import load
+    from densirank.parallel.fit_folder import check_overwrite
     from densirank.storage import prepare_folder
 
+    check_overwrite(out_dir, overwrite)
     ranker = load(model, device)
     new = source.interactions(data, "train")
     printing.err.print(reading_sentence(new, "none"))

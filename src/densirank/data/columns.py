@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
 
 from densirank.errors import InputError
 
@@ -176,7 +177,11 @@ def _find(role: str, requested: str | None, names: Sequence[str], origin: str) -
     for name in names:
         if requested in (name, _untyped(name)):
             return name
-    raise InputError(f"{origin}: there is no column {requested!r} (the columns are: {there})")
+    likely = get_close_matches(requested, names, 1)
+    meant = f"; did you mean {likely[0]!r}?" if likely else ""
+    raise InputError(
+        f"{origin}: there is no column {requested!r}{meant} (the columns are: {there})"
+    )
 
 
 def _untyped(name: str) -> str:

@@ -5,15 +5,19 @@ Every split returns ``(train, held_out)`` over the same vocabularies, so indices
 
 from __future__ import annotations
 
-from typing import Literal
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from densirank.data.interactions import Interactions
 from densirank.errors import InputError
+from densirank.settings import whole_number
 
 Split = tuple[Interactions, Interactions]
+Time = float | datetime | date | np.datetime64 | str
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def split_last_fraction(data: Interactions, fraction: float) -> Split:
@@ -37,8 +41,7 @@ def split_last_n(data: Interactions, n: int) -> Split:
     >>> [part.item_ids[i] for part in split_last_n(data, 1) for i in part.items_of(0)]
     [7, 8, 9]
     """
-    if n < 1:
-        raise InputError(f"n must be at least 1, not {n}")
+    n = whole_number("n", n, 1)
     return _split_last(data, np.minimum(n, _spare(data)))
 
 
@@ -50,7 +53,7 @@ def split_random_fraction(data: Interactions, fraction: float, seed: int) -> Spl
     [3, 1]
     """
     held_counts = _share(data, fraction)
-    chance = np.random.PCG64(seed)
+    chance = np.random.PCG64(whole_number("seed", seed, 0))
     chance.advance(data.pairs_before)  # one number per pair
     lots = np.random.Generator(chance).random(len(data))
     drawn = np.empty(len(data), dtype=np.int64)  # the shuffled position of each pair in its row
@@ -58,8 +61,11 @@ def split_random_fraction(data: Interactions, fraction: float, seed: int) -> Spl
     return _split(data, drawn < held_counts[data.users])
 
 
-def split_at_time(data: Interactions, timestamp: float) -> Split:
+def split_at_time(data: Interactions, timestamp: Time) -> Split:
     """Hold out all interactions at ``timestamp`` or later.
+
+    A number is in the unit of the data. A date, or its ISO 8601 text, is for data whose timestamps
+    were read from dates: these are microseconds since 1970. Without a time zone it is in UTC.
 
     >>> data = Interactions.from_pairs([0, 0, 1], [5, 6, 5], timestamps=[10, 20, 30])
     >>> [len(part) for part in split_at_time(data, 20)]
@@ -67,11 +73,39 @@ def split_at_time(data: Interactions, timestamp: float) -> Split:
     """
     if data.timestamps is None:
         raise InputError("a split at a time needs timestamps, which these interactions do not have")
-    later = data.timestamps >= timestamp
+    moment = _moment(timestamp)
+    later = data.timestamps >= moment
     if later.all() or not later.any():
         first, last = data.timestamps.min(), data.timestamps.max()
-        raise InputError(f"no split at time {timestamp}: the data range from {first} to {last}")
+        counted = "" if moment is timestamp else f" ({moment} microseconds since 1970)"
+        raise InputError(
+            f"no split at time {timestamp}{counted}: the data range from {first} to {last}"
+        )
     return _split(data, later)
+
+
+def _moment(timestamp: Any) -> float:
+    """A number as it is, a date in microseconds since 1970."""
+    moment = timestamp
+    if isinstance(timestamp, str):
+        try:
+            moment = datetime.fromisoformat(timestamp)
+        except ValueError:
+            moment = None
+    if isinstance(moment, np.datetime64) and not np.isnat(moment):
+        return int(moment.astype("datetime64[us]").astype(np.int64))
+    if isinstance(moment, date) and not isinstance(moment, datetime):
+        moment = datetime.combine(moment, time())
+    if isinstance(moment, datetime) and moment == moment:  # pandas' NaT is no time
+        zoned = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+        return (zoned - EPOCH) // timedelta(microseconds=1)
+    is_number = isinstance(moment, int | float | np.integer | np.floating)
+    if not is_number or isinstance(moment, bool) or moment != moment:
+        raise InputError(
+            "the time of a split must be a number, a date or the text of one such as "
+            f"'2026-01-31T12:00', not {timestamp!r}"
+        )
+    return moment  # type: ignore[no-any-return]
 
 
 def validation_split(
@@ -103,6 +137,7 @@ def k_core(data: Interactions, k: int) -> Interactions:
     >>> k_core(Interactions.from_pairs([0, 0, 1, 1, 2], [5, 6, 5, 6, 6]), 2)
     Interactions(2 users, 2 items, 4 pairs)
     """
+    k = whole_number("k", k, 0)
     keep = np.ones(len(data), dtype=bool)
     while True:
         users = np.bincount(data.users[keep], minlength=data.n_users) >= k
@@ -122,8 +157,9 @@ def _spare(data: Interactions) -> NDArray[np.int64]:
 
 
 def _share(data: Interactions, fraction: float) -> NDArray[np.int64]:
-    if not 0 < fraction < 1:
-        raise InputError(f"the fraction held out must be between 0 and 1, not {fraction}")
+    is_number = isinstance(fraction, float | np.floating)
+    if not is_number or not 0 < fraction < 1:
+        raise InputError(f"the fraction held out must be between 0 and 1, not {fraction!r}")
     rounded = np.floor(data.user_counts * fraction + 0.5).astype(np.int64)
     shares: NDArray[np.int64] = np.minimum(np.maximum(rounded, 1), _spare(data))
     return shares

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable
 from functools import cached_property
 from typing import Any
 
@@ -11,11 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from densirank.errors import InputError
 
-Ids = int | str | Sequence[int] | Sequence[str] | NDArray[Any]
-"""One original id or several."""
+Ids = int | str | np.integer[Any] | Iterable[int] | Iterable[str] | NDArray[Any]
+"""One original id or several: a list, a set, a generator, an array or a Series, for example."""
 
 _ABSENT = int(np.iinfo(np.int64).min)  # not an id: stands for a string that is no integer
 _PART = 1 << 20  # rows of a long column processed at a time, to save memory
+_NAMED = 10
+"""Unknown ids that a message names; it counts the others."""
 
 
 class Vocabulary:
@@ -81,16 +83,9 @@ class Vocabulary:
         wanted = listed(ids)
         indices = self.indices(wanted)
         if (indices < 0).any():
-            unknown = [
-                str(i) for i, index in zip(np.asarray(wanted), indices, strict=True) if index < 0
-            ]
-            more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
-            raise InputError(f"the model does not know the {what} {', '.join(unknown[:3])}{more}")
+            unknown = list(dict.fromkeys(wanted[indices < 0].tolist()))
+            raise InputError(f"the model does not know the {what} {named(unknown)}")
         return indices
-
-    def knows_all(self, ids: Ids) -> bool:
-        """Whether all of these ids are known."""
-        return bool((self.indices(listed(ids)) >= 0).all())
 
     def union(self, other: Vocabulary, what: str) -> Vocabulary:
         """The ids of both, in the type of this one; ``what`` names them in an error.
@@ -116,32 +111,100 @@ class Vocabulary:
         return {text: index for index, text in enumerate(self.ids.tolist())}
 
 
-def listed(ids: Ids) -> ArrayLike:
-    """One id as a list; several as they are."""
-    return [ids] if isinstance(ids, int | str) else ids
+def named(ids: Collection[object]) -> str:
+    """The first ten ids, and how many more there are.
+
+    >>> named(["tea", "jam"]), named(range(12))
+    ('tea, jam', '0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more')
+    """
+    more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
+    return ", ".join(str(i) for i, _ in zip(ids, range(_NAMED), strict=False)) + more
 
 
-def as_ids(ids: ArrayLike) -> NDArray[Any]:
-    """Ids as an int64 array or an object array of strings; other types are errors."""
-    starts_as_text = isinstance(ids, list | tuple) and len(ids) > 0 and isinstance(ids[0], str)
-    # A list of strings must not become a fixed-width array: a single long id would widen every
-    # row, and numbers among the strings would silently become text.
-    array = np.asarray(ids, dtype=object if starts_as_text else None)
+def listed(ids: Any) -> NDArray[Any]:
+    """One id or several as an array of ids.
+
+    >>> listed("tea").tolist(), listed(np.int64(7)).tolist(), listed({7, 5}).tolist()
+    (['tea'], [7], [5, 7])
+    """
+    if isinstance(ids, np.ndarray) and ids.ndim == 0:
+        ids = ids[()]
+    one = isinstance(ids, str | bytes | np.generic) or not isinstance(ids, Iterable)
+    return as_ids([ids] if one else ids)
+
+
+def as_ids(ids: Any) -> NDArray[Any]:
+    """Ids as an int64 array or an object array of strings; other types are errors.
+
+    The ids of a set are sorted: its own order changes from run to run.
+    """
+    array = _column(ids)
     if array.ndim != 1:
         raise InputError(f"ids must be a flat list, not one of {array.ndim} dimensions")
     if array.dtype.kind in "iu":
         if array.dtype.kind == "u" and len(array) and int(array.max()) > np.iinfo(np.int64).max:
             raise InputError(f"the id {array.max()} exceeds 64-bit integers")
         return array.astype(np.int64, copy=False)
-    if array.dtype.kind in "UT" and isinstance(ids, np.ndarray):
-        return array.astype(object)
     if array.size == 0:
-        return array.astype(np.int64)
+        return np.empty(0, dtype=np.int64)
+    if array.dtype.kind in "UT":
+        array = array.astype(object)
     if array.dtype == object and all(isinstance(value, str) for value in array):
+        _check_unicode(array)
         return array
-    if array.dtype.kind in "UO":
-        raise InputError("ids must be all integers or all strings")
-    raise InputError(f"ids must be integers or strings, not {array.dtype.name} values")
+    if any(_is_missing(value) for value in array):
+        raise InputError("an id is missing: ids must be integers or strings")
+    if array.dtype != object:
+        raise InputError(f"ids must be integers or strings, not {array.dtype.name} values")
+    if not all(_is_integer(value) for value in array):
+        misfit = next((v for v in array if not (isinstance(v, str) or _is_integer(v))), None)
+        wrong = "both" if misfit is None else type(misfit).__name__
+        raise InputError(f"ids must be all integers or all strings, not {wrong}")
+    try:
+        return array.astype(np.int64)
+    except OverflowError:
+        largest = max(array, key=abs)
+        raise InputError(f"the id {largest} exceeds 64-bit integers") from None
+
+
+def _column(ids: Any) -> NDArray[Any]:
+    """Ids in any container as an array; strings and what is mixed as an array of objects."""
+    if isinstance(ids, set | frozenset):
+        try:
+            ids = sorted(ids)
+        except TypeError:  # of several types, which is refused with the others
+            ids = list(ids)
+    if not hasattr(ids, "__array__") and not isinstance(ids, range):
+        ids = list(ids)  # a tuple, a generator or the keys of a dictionary
+    # A list must not become an array of strings of one width: a single long id would widen every
+    # row, numbers among the strings would silently become text, and True would become 1.
+    as_they_are = isinstance(ids, list) and any(isinstance(i, str | bool | np.bool_) for i in ids)
+    try:
+        return np.asarray(ids, dtype=object if as_they_are else None)
+    except (ValueError, TypeError, OverflowError):
+        raise InputError("ids must be a flat list of integers or of strings") from None
+
+
+def _is_missing(value: object) -> bool:
+    """Whether this is None, NaN or one of pandas' two other ways to say so."""
+    return type(value).__name__ in ("NoneType", "NAType", "NaTType") or (
+        isinstance(value, float) and value != value
+    )
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _check_unicode(ids: NDArray[Any]) -> None:
+    """Refuse half a surrogate pair: no file, terminal or response can hold it."""
+    for start in range(0, len(ids), _PART):
+        part = ids[start : start + _PART].tolist()
+        try:
+            "".join(part).encode()
+        except UnicodeEncodeError:
+            bad = next(text for text in part if any("\ud800" <= c <= "\udfff" for c in text))
+            raise InputError(f"the id {bad!r} is not valid Unicode text") from None
 
 
 def _in_kind(ids: NDArray[Any], text: bool) -> NDArray[Any]:

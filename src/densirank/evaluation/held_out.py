@@ -34,8 +34,9 @@ class Draws:
 class HeldOut:
     """Test interactions in the indices of a model, to evaluate any scorer of its users.
 
-    A test user that the model does not know is left out. A test item that it does not know, or that
-    the user has in training, counts as missed: it stays in the denominators.
+    A test user that the model does not know is left out. A test item that it does not know counts
+    as missed: it stays in the denominators; so does one that the user has in training, unless
+    ``filter_seen`` is false.
     """
 
     def __init__(
@@ -44,8 +45,13 @@ class HeldOut:
         seen: Interactions,
         device: torch.device,
         item_counts: NDArray[np.int64] | None = None,
+        *,
+        filter_seen: bool = True,
     ) -> None:
-        """``item_counts`` is the popularity of the items, if ``seen`` are not the training data."""
+        """``item_counts`` is the popularity of the items, if ``seen`` are not the training data.
+
+        Without ``filter_seen``, the lists of an evaluation also have the items of training.
+        """
         users = seen.user_ids.indices(test.user_ids.ids)[test.users]
         items = seen.item_ids.indices(test.item_ids.ids)[test.items]
         if (users < 0).all():
@@ -64,6 +70,7 @@ class HeldOut:
         self._n_relevant = torch.from_numpy(n_relevant).to(device)
         self.users = torch.from_numpy(np.flatnonzero(n_relevant)).to(device)
         self._seen = Rows.of(seen, device)
+        self._filter_seen = filter_seen
         self._popularity = torch.from_numpy(
             seen.item_counts if item_counts is None else item_counts
         ).to(device)
@@ -75,7 +82,7 @@ class HeldOut:
         budget_bytes: int | None = None,
         world: World = ONE_PROCESS,
     ) -> Evaluation:
-        """Rank all unseen items for every held-out user and compute the metrics.
+        """Rank all (unseen) items for every held-out user and compute the metrics.
 
         Several processes share the users, and the result is that of one process to the last bit:
         users are split at the end of a block of scores, so every block is computed as in one
@@ -92,17 +99,21 @@ class HeldOut:
         self, scorer: Scorer, users: Tensor, k: int, budget_bytes: int | None = None
     ) -> Tally:
         """The results of some held-out users (indices), which can be joined with others."""
+        seen = self._seen if self._filter_seen else None
         return tally(
-            top_k(scorer, users, k, seen=self._seen, budget_bytes=budget_bytes),
+            top_k(scorer, users, k, seen=seen, budget_bytes=budget_bytes),
             self._relevant,
             self._n_relevant,
             self._popularity,
             k,
         )
 
-    def summary(self, evaluation: Evaluation) -> dict[str, Any]:
-        """The means of an evaluation, with the number of unknown users, items and seen pairs."""
-        return evaluation.summary() | {
+    def summary(self, *evaluations: Evaluation) -> dict[str, Any]:
+        """The means of evaluations, with the number of unknown users, items and seen pairs."""
+        means = {key: value for found in evaluations for key, value in found.summary().items()}
+        users = means.pop("users")
+        return means | {
+            "users": users,
             "unknown_users": self.unknown_users,
             "unknown_items": self.unknown_items,
             "seen_pairs": self.seen_pairs(),

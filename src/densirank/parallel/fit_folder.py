@@ -17,6 +17,14 @@ from densirank.storage import (
 from densirank.world import World
 
 
+def check_overwrite(folder: Path, overwrite: bool) -> None:
+    """Raise an error for a folder that holds a model which is not to be replaced."""
+    if not overwrite and (folder / MANIFEST).exists():
+        raise InputError(
+            f"{folder} holds a model: pass --overwrite to replace it, or choose another --out"
+        )
+
+
 class FitFolder:
     """Where a fit's checkpoint, log and model are; all processes must see the same folder."""
 
@@ -26,6 +34,12 @@ class FitFolder:
         if world.sharded:
             own, other = other, own
         self.checkpoint, self._others_checkpoint = folder / own, folder / other
+
+    def check(self, resume: bool, overwrite: bool) -> None:
+        """Raise an error for a finished model that is not to be replaced, before data are read."""
+        checkpoints = self.checkpoint.exists() or self._others_checkpoint.exists()
+        if self._world.first and not (resume or checkpoints or self._world.begun()):
+            check_overwrite(self._folder, overwrite)
 
     def prepare(self, resume: bool) -> bool:
         """Make the folder ready for a new or a resumed run; False if there is nothing to resume.

@@ -1,4 +1,4 @@
-"""Recommendations for all users, some users at a time, into one Parquet file.
+"""Recommendations for all users, some users at a time, into one file.
 
 Each part is a file in a folder beside the target, whole or not there, so that a run that was
 stopped in any way can be resumed: the parts that the same model has made with the same options are
@@ -9,17 +9,20 @@ step. A part is the same whichever process makes it, and so is the file.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from densirank import frames
 from densirank._version import __version__
+from densirank.data.titles import Titles
 from densirank.errors import InputError, StorageError
 from densirank.files import written_atomically
 from densirank.ranker import Ranker, load
+from densirank.ranking.lists import RankBy
 from densirank.storage import model_fingerprint, read_json
 from densirank.world import ONE_PROCESS, World
 
@@ -29,7 +32,7 @@ PART_USERS = 10_000
 FORMAT = "densirank-parts"
 FORMAT_VERSION = 1
 MANIFEST = "parts.json"
-WHOLE = "whole.parquet"
+WHOLE = "whole"
 ROW_GROUP = 1 << 18
 
 
@@ -43,6 +46,11 @@ class Parts:
     k: int = 10
     approximate: bool = False
     part_users: int = PART_USERS
+    filter_seen: bool = True
+    items: Sequence[int] | Sequence[str] | None = None  # known ones
+    exclude: Sequence[int] | Sequence[str] | None = None
+    titles: Titles | None = None
+    rank_by: RankBy = "score"
 
     @property
     def folder(self) -> Path:
@@ -83,7 +91,17 @@ class Parts:
         """Write a part, unless it exists."""
         path = self._part(number)
         if not path.exists():
-            frame = self.ranker.recommend(self._users(number), self.k, approximate=self.approximate)
+            frame = self.ranker.recommend(
+                self._users(number),
+                self.k,
+                filter_seen=self.filter_seen,
+                items=self.items,
+                exclude=self.exclude,
+                approximate=self.approximate,
+                rank_by=self.rank_by,
+            )
+            if self.titles is not None:
+                frame = self.titles.beside(frame, self.ranker.interactions_.item_ids)
             with written_atomically(path) as temporary:
                 frame.write_parquet(temporary)
 
@@ -132,6 +150,11 @@ class Parts:
             "k": self.k,
             "index": None if index is None else vars(index.measured),
             "part_users": self.part_users,
+            "filter_seen": self.filter_seen,
+            "items": None if self.items is None else list(self.items),
+            "exclude": None if self.exclude is None else list(self.exclude),
+            "rank_by": self.rank_by,
+            "titles": None if self.titles is None else self.titles.fingerprint,
         }
 
     def _left_behind(self) -> dict[str, Any] | None:
@@ -156,15 +179,16 @@ class Parts:
                 path.unlink()
 
     def _merge(self) -> int:
-        """One file of all parts, a group of rows at a time."""
+        """One file of all parts in the format of its suffix, a group of rows at a time."""
         import polars as pl
 
         parts = pl.scan_parquet([self._part(number) for number in range(self.n_parts)], glob=False)
-        whole = self.folder / WHOLE
+        whole, suffix = self.folder / WHOLE, self.target.suffix.lower()
+        options = {} if suffix in (".csv", ".jsonl") else {"row_group_size": ROW_GROUP}
         try:
             with written_atomically(whole) as temporary:
-                parts.sink_parquet(temporary, row_group_size=ROW_GROUP, maintain_order=True)
-            rows: int = pl.scan_parquet(whole, glob=False).select(pl.len()).collect().item()
+                frames.write(parts, temporary, suffix, **options)
+            rows: int = parts.select(pl.len()).collect().item()
         except pl.exceptions.ComputeError as error:
             raise StorageError(
                 f"a part in {self.folder} is damaged ({error}): delete that folder and begin again"
@@ -183,6 +207,11 @@ class Order:
     approximate: bool
     device: str
     part_users: int = PART_USERS
+    filter_seen: bool = True
+    items: Sequence[int] | Sequence[str] | None = None
+    exclude: Sequence[int] | Sequence[str] | None = None
+    titles: Path | None = None
+    rank_by: RankBy = "score"
 
     def load(self) -> Parts:
         """The parts, with the model in memory."""
@@ -192,4 +221,30 @@ class Order:
             raise InputError(
                 f"the model in {self.model} was replaced while it was read: run this again"
             )
-        return Parts(ranker, fingerprint, self.target, self.k, self.approximate, self.part_users)
+        items = ranker.interactions_.item_ids
+        titles = None if self.titles is None else Titles.read(self.titles, items)
+        return Parts(
+            ranker,
+            fingerprint,
+            self.target,
+            self.k,
+            self.approximate,
+            self.part_users,
+            self.filter_seen,
+            _known(ranker, self.items, "items"),
+            _known(ranker, self.exclude, "exclude"),
+            titles,
+            self.rank_by,
+        )
+
+
+def _known(
+    ranker: Ranker, items: Sequence[int] | Sequence[str] | None, name: str
+) -> Sequence[int] | Sequence[str] | None:
+    """The items that the model knows; a warning counts the others, once and not in every part."""
+    indices = ranker.known_items(items, name)
+    if indices is None:
+        return None
+    ids = ranker.interactions_.item_ids.ids
+    known: Sequence[int] | Sequence[str] = ids[indices.cpu().numpy()].tolist()
+    return known

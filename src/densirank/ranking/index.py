@@ -59,8 +59,8 @@ def build_index(
     """
     if kind not in KINDS:
         raise InputError(f"there is no index of kind {kind!r}; choose {' or '.join(KINDS)}")
-    if not 0 < recall <= 1:
-        raise InputError(f"recall must be above 0 and at most 1, not {recall}")
+    if isinstance(recall, bool | str) or not 0 < recall <= 1:
+        raise InputError(f"recall must be above 0 and at most 1, not {recall!r}")
     if scorer.item_vectors.shape[1] == 0:
         raise InputError("the method has no vectors to index: its scores are sparse")
     started = time.perf_counter()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -25,6 +25,9 @@ from densirank.scores import CalibratedScorer, Calibration, VectorScorer
 
 Kind = Literal["known", "folded-in", "popular"]
 RankBy = Literal["score", "probability"]
+Unknown = Literal["error", "popular", "skip"]
+"""What users not seen in training get: an error, the popularity fallback, or no list."""
+UNKNOWN = get_args(Unknown)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ from densirank.search.propose import run_trials, tpe, walk
 from densirank.search.space import space_for, space_from
 from densirank.search.study import Folder, Study
 from densirank.search.trial import Fits, Trial, best_of
+from densirank.settings import whole_number
 from densirank.training.callbacks import Callback, Interruption
 
 DEFAULT_TRIALS = 30
@@ -149,8 +150,8 @@ def _check(method: Method, space: Space, fixed: dict[str, Any], trials: int | No
     for key in space:
         if key in fixed:
             raise InputError(f"{key} is both fixed and searched; choose one")
-    if trials is not None and trials < 1:
-        raise InputError(f"trials must be at least 1, not {trials}")
+    if trials is not None:
+        trials = whole_number("trials", trials, 1)
     if "patience" in fixed and method.risk is not None and method.settings(**fixed).decay > 0:
         raise InputError(
             "patience has no effect where the step size falls to the end of the schedule, by which "

@@ -22,6 +22,7 @@ from starlette.staticfiles import StaticFiles
 
 from densirank._version import __version__
 from densirank.errors import InputError
+from densirank.ranking.lists import Unknown
 from densirank.serving.batching import Compute
 from densirank.serving.errors import Problem, error_response
 from densirank.serving.metrics import Metrics
@@ -40,6 +41,7 @@ class ServeConfig:
 
     folder: Path
     titles: Path | None = None
+    unknown: Unknown = "error"  # for requests that do not say
     api_key_file: Path | None = None
     watch_seconds: float = 1.0  # between two looks at the folder; 0: never
     max_body_bytes: int = 1 << 20
@@ -76,7 +78,7 @@ def create_app(config: ServeConfig) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         compute = Compute(config.max_waiting, config.max_seconds, metrics.batched.observe)
-        app.state.service = Service(live, metrics, compute)
+        app.state.service = Service(live, metrics, compute, config.unknown)
         seconds = config.watch_seconds
         watching = asyncio.create_task(live.watch(seconds)) if seconds else None
         yield

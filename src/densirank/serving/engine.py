@@ -7,9 +7,8 @@ import json
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import Any, Literal
 
 import numpy as np
 import orjson
@@ -18,18 +17,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from densirank.data.interactions import Interactions
-from densirank.data.vocabulary import Vocabulary
-from densirank.errors import InputError
-from densirank.files import open_file
+from densirank.data.titles import Titles
+from densirank.data.vocabulary import Vocabulary, named
 from densirank.ranker import Ranker, load
 from densirank.ranking.explain import contributions_to
 from densirank.ranking.lists import Choice, People
 from densirank.serving.errors import Problem
 from densirank.serving.schema import RecommendRequest
 from densirank.storage import MANIFEST, read_index_manifest
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Answer = dict[str, Any]
 Indices = NDArray[np.int64]
@@ -40,7 +35,6 @@ EXPLAINED_HISTORY = 100
 """Newest past items considered as reasons: each requires one more fold-in."""
 MAX_TOGETHER = 2000
 """Listed items above which a request is computed on its own, so that it delays no others."""
-ITEM, TITLE = "item_id", "title"
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +79,10 @@ class Engine:
         """The indices of ids; an unknown id is an error."""
         indices = self.indices(ids, what)
         if (indices < 0).any():
-            unknown = ids[int(np.argmax(indices < 0))]
-            raise Problem(404, f"unknown_{what}", f"the model does not know the {what} {unknown}")
+            unknown = dict.fromkeys(i for i, at in zip(ids, indices, strict=True) if at < 0)
+            raise Problem(
+                404, f"unknown_{what}", f"the model does not know the {what} {named(unknown)}"
+            )
         return indices
 
     def indices(self, ids: Sequence[int | str], what: Literal["user", "item"]) -> Indices:
@@ -94,71 +90,6 @@ class Engine:
         vocabulary = self.users.user_ids if what == "user" else self.data.item_ids
         any_text = any(isinstance(i, str) for i in ids)
         return vocabulary.indices([str(i) for i in ids] if any_text else list(ids))
-
-
-class Titles:
-    """The title of each item of a catalogue, None for an item without a title."""
-
-    def __init__(self, of_item: list[str | None]) -> None:
-        import polars as pl
-
-        self.of_item = of_item
-        self._lower_case = pl.Series(of_item, dtype=pl.String).str.to_lowercase()
-
-    @classmethod
-    def read(cls, path: Path | None, items: Vocabulary) -> Titles:
-        """Read the titles of these items from a file; other items in the file are ignored."""
-        of_item: list[str | None] = [None] * len(items)
-        if path is not None:
-            table = _title_table(path)
-            indices = items.indices(table[ITEM].to_list())
-            for index, title in zip(indices, table[TITLE].to_list(), strict=True):
-                if index >= 0:
-                    of_item[index] = title
-        return cls(of_item)
-
-    def with_words(self, query: str) -> list[int]:
-        """The items whose title contains every word of the query, in any order and case."""
-        import polars as pl
-
-        words = query.lower().split()
-        if not words:
-            return []
-        found = pl.Series([True]).new_from_index(0, len(self.of_item))
-        for word in words:
-            found &= self._lower_case.str.contains(word, literal=True)
-        return found.fill_null(False).arg_true().to_list()
-
-
-def _title_table(path: Path) -> pl.DataFrame:
-    """The two columns of a titles file, checked."""
-    import polars as pl
-
-    text = {ITEM: pl.String, TITLE: pl.String}
-    readers: dict[str, Callable[[BinaryIO], pl.DataFrame]] = {
-        ".csv": partial(pl.read_csv, schema_overrides=text),
-        ".parquet": pl.read_parquet,
-        ".jsonl": pl.read_ndjson,
-    }
-    if path.suffix.lower() not in readers:
-        raise InputError(f"{path}: titles can be read from {', '.join(readers)} files")
-    try:
-        with open_file(path) as file:  # given a path, polars would expand [ and * in its name
-            table = readers[path.suffix.lower()](file)
-    except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read as titles: {error}") from error
-    if missing := {ITEM, TITLE} - set(table.columns):
-        raise InputError(f"{path} has no column {' and no column '.join(sorted(missing))}")
-    ids = table[ITEM]
-    if not (ids.dtype == pl.String or ids.dtype.is_integer()):
-        raise InputError(f"{path}: {ITEM} must hold integers or strings, not {ids.dtype}")
-    if table[TITLE].dtype != pl.String:
-        raise InputError(f"{path}: {TITLE} must hold strings, not {table[TITLE].dtype}")
-    if ids.null_count():
-        raise InputError(f"{path}: {ITEM} is missing in some rows")
-    if (repeated := ids.filter(ids.is_duplicated())).len():
-        raise InputError(f"{path} has more than one title for the item {repeated[0]}")
-    return table
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,47 +123,66 @@ def answer_together(engine: Engine, requests: Sequence[Plain]) -> list[bytes]:
         own = [next(results) for _ in range(request.size)]
         for result in own:
             del result["items"][request.k :]
-        answers.append(_json(engine, None, own))
+        answers.append(_json(engine, None, 0, own))
     return answers
 
 
 def answer(engine: Engine, request: RecommendRequest) -> bytes:
     """The JSON answer to any request for lists."""
     seed = secrets.randbelow(2**31) if request.seed is None else request.seed
+    given = ("items", request.items), ("exclude", request.exclude)
+    constraints = {key: engine.indices(ids, "item") for key, ids in given if ids}
     choice = Choice(
         request.k,
         request.filter_seen,
-        None if request.items is None else _items(engine, request.items),
-        _items(engine, request.exclude) if request.exclude else None,
+        _known_items(constraints.get("items")),
+        _known_items(constraints.get("exclude")),
         seed if request.sample else None,
         request.temperature,
         request.approximate,
+        request.rank_by,
     )
     if request.approximate:
         engine.ranker.required_index()  # read it once: the rankers of fold-ins are copies
-    results: list[Answer] = [{}] * request.size
+    results: list[Answer] = [_skipped(request, place) for place in range(request.size)]
     for group in _groups(engine, request):
         answers = zip(group.places, _results(engine, group, choice), strict=True)
         for (place, result), row in zip(answers, group.people.rows.tolist(), strict=True):
             if request.explain and group.ranker is not None:
                 _explain(engine, group.ranker, row, result["items"])
             results[place] = result
-    return _json(engine, choice.seed, results)
+    in_histories = (engine.indices(history, "item") for history in request.histories or ())
+    unknown_items = sum(int((found < 0).sum()) for found in (*constraints.values(), *in_histories))
+    return _json(engine, choice.seed, unknown_items, results)
 
 
-def _json(engine: Engine, seed: int | None, results: list[Answer]) -> bytes:
-    return orjson.dumps({"model": engine.fingerprint, "seed": seed, "results": results})
+def _skipped(request: RecommendRequest, place: int) -> Answer:
+    """The result of an unknown person who gets no list."""
+    user = request.users[place] if request.users else None
+    return {"user": user, "kind": "skipped", "items": [], "entropy": None, "effective_items": None}
+
+
+def _json(engine: Engine, seed: int | None, unknown_items: int, results: list[Answer]) -> bytes:
+    return orjson.dumps(
+        {
+            "model": engine.fingerprint,
+            "seed": seed,
+            "unknown_items": unknown_items,
+            "results": results,
+        }
+    )
 
 
 def _find(
     engine: Engine, request: RecommendRequest
 ) -> Callable[[Sequence[int | str], Literal["user", "item"]], Indices]:
     """How ids are looked up: ``unknown`` says whether an unknown id is an error."""
-    return engine.known if request.unknown == "error" else engine.indices
+    return engine.known if request.unknown in (None, "error") else engine.indices
 
 
-def _items(engine: Engine, ids: Sequence[int | str]) -> Tensor:
-    return torch.from_numpy(engine.known(ids, "item"))
+def _known_items(indices: Indices | None) -> Tensor | None:
+    """The items that the model knows; the others are ignored, and counted in the answer."""
+    return None if indices is None else torch.from_numpy(indices[indices >= 0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,9 +196,9 @@ class Group:
 
 
 def _groups(engine: Engine, request: RecommendRequest) -> Iterator[Group]:
-    """Known users or folded-in histories, then the popularity fallback for all others."""
+    """Known users or folded-in histories, then all others, unless they are skipped."""
     find = _find(engine, request)
-    histories = [find(history, "item") for history in request.histories or ()]
+    histories = [_history(engine, request, history) for history in request.histories or ()]
     if request.users is not None:
         users = find(request.users, "user")
         is_known = users >= 0
@@ -259,10 +209,19 @@ def _groups(engine: Engine, request: RecommendRequest) -> Iterator[Group]:
         yield replace(_known(engine, users[known]), places=known)
     elif known:
         yield _folded_in(engine, [histories[place] for place in known], known)
-    if unknown:
+    if unknown and request.unknown != "skip":
         people = engine.ranker.unknown_users(Vocabulary(np.arange(len(unknown))))
         ids = [request.users[place] if request.users else None for place in unknown]
         yield Group(people, ids, unknown)
+
+
+def _history(engine: Engine, request: RecommendRequest, history: Sequence[int | str]) -> Indices:
+    """The indices of a history's items, -1 for an unknown one; one at least has to be known.
+
+    What a history without a known item gets is up to ``unknown``.
+    """
+    found = engine.indices(history, "item")
+    return found if (found >= 0).any() else _find(engine, request)(history, "item")
 
 
 def _known(engine: Engine, users: Indices) -> Group:

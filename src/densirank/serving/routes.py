@@ -13,6 +13,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import PlainTextResponse, Response
 
 from densirank.errors import DensirankError
+from densirank.ranking.lists import Unknown
 from densirank.serving import browsing, schema
 from densirank.serving.batching import Compute
 from densirank.serving.engine import Answer, Engine, answer, plain
@@ -30,6 +31,7 @@ class Service:
     live: LiveModel
     metrics: Metrics
     compute: Compute
+    unknown: Unknown  # for requests that do not say
 
 
 def _service(request: Request) -> Service:
@@ -77,6 +79,8 @@ async def recommend(asked: schema.RecommendRequest, request: Request) -> Respons
     """For known users or for given histories; best first, or drawn with known propensities."""
     service = _service(request)
     engine = service.live.engine
+    if asked.unknown is None:
+        asked = asked.model_copy(update={"unknown": service.unknown})
     if (job := plain(engine, asked)) is not None:
         return _json(await service.compute.together(engine, job))
     return _json(await service.compute.apart(lambda: answer(engine, asked)))

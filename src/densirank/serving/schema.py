@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, model_validator
 
+from densirank.ranking.lists import RankBy, Unknown
+
 MAX_K = 1000
 MAX_USERS = 100
 MAX_HISTORY = 1000
@@ -48,12 +50,15 @@ class RecommendRequest(BaseModel):
     exclude: list[Id] = Field(default_factory=list, max_length=MAX_ITEMS)
     items: list[Id] | None = Field(None, min_length=1, max_length=MAX_ITEMS)
     filter_seen: bool = True
-    unknown: Literal["error", "popular"] = "error"
+    unknown: Unknown | None = Field(
+        None, description="What unknown users get. Default: what the service was started with."
+    )
     sample: bool = False
     temperature: float = Field(1.0, ge=0.01, le=100, allow_inf_nan=False)
     seed: StrictInt | None = Field(None, ge=0, lt=2**63)
     explain: bool = False
     approximate: bool = False
+    rank_by: RankBy = "score"
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -65,6 +70,8 @@ class RecommendRequest(BaseModel):
             raise ValueError(
                 "sample and approximate are mutually exclusive: a draw needs every item"
             )
+        if self.rank_by != "score" and (self.sample or self.approximate):
+            raise ValueError("rank_by cannot be combined with sample or approximate")
         return self
 
     @property
@@ -75,8 +82,8 @@ class RecommendRequest(BaseModel):
     @property
     def is_plain(self) -> bool:
         """Whether this asks for the best items of users, without any other option."""
-        special = self.sample or self.explain or self.approximate or self.items is not None
-        return not (special or self.exclude or self.users is None)
+        special = self.sample or self.explain or self.approximate or self.rank_by != "score"
+        return not (special or self.items or self.exclude or self.users is None)
 
 
 class Item(BaseModel):
@@ -105,19 +112,23 @@ class Result(BaseModel):
     """The list of one person, with the entropy of p(i|u)."""
 
     user: int | str | None
-    kind: Literal["known", "folded-in", "popular"]
+    kind: Literal["known", "folded-in", "popular", "skipped"]
     items: list[RecommendedItem]
     entropy: float | None
     effective_items: float | None
 
 
 class Recommendations(BaseModel):
-    """One result per user or history, in the order of the request."""
+    """One result per user or history, in the order of the request.
+
+    ``unknown_items`` counts the ids in ``items``, ``exclude`` and histories that were ignored.
+    """
 
     model_config = _examples(
         {
             "model": "8261631abfb170e9",
             "seed": None,
+            "unknown_items": 0,
             "results": [
                 {
                     "user": 7,
@@ -141,6 +152,7 @@ class Recommendations(BaseModel):
 
     model: str
     seed: int | None
+    unknown_items: int
     results: list[Result]
 
 

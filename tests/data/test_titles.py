@@ -6,9 +6,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from densirank.data.titles import Titles
 from densirank.data.vocabulary import Vocabulary
 from densirank.errors import InputError
-from densirank.serving.engine import Titles
 
 TABLE = pl.DataFrame({"item_id": [3, 1, 99], "title": ["Three", None, "Not here"]})
 

@@ -441,7 +441,16 @@ def test_fit_says_what_the_data_were_taken_for(
 
 
 def test_the_text_form_is_not_presumed_to_be_in_order(folder: Path, tmp_path: Path) -> None:
-    words = ["fit", folder / "train.txt", "--out", tmp_path / "m", *FAST, "--valid", 0.2]
+    words = [
+        "fit",
+        folder / "train.txt",
+        "--out",
+        tmp_path / "m",
+        "--overwrite",
+        *FAST,
+        "--valid",
+        0.2,
+    ]
     done = densirank(*words)
     assert "time=none, weight=none. Order: not known" in done.stderr
     assert "Validation: random items of each user." in done.stderr
@@ -461,10 +470,12 @@ def test_tune_and_update_say_it_as_well(tmp_path: Path) -> None:
     done = densirank("update", tmp_path / "m", log, "--out", tmp_path / "n")
     assert f"{said}none." in done.stderr
     assert "warning" not in done.stderr
-    done = densirank("update", tmp_path / "m", log, "--out", tmp_path / "n", "--no-ordered")
+    done = densirank(
+        "update", tmp_path / "m", log, "--out", tmp_path / "n", "--overwrite", "--no-ordered"
+    )
     assert "warning: the order of time is no longer known" in done.stderr
     rows = ["--timestamp-column", "", "--ordered"]
-    done = densirank("update", tmp_path / "m", log, "--out", tmp_path / "n", *rows)
+    done = densirank("update", tmp_path / "m", log, "--out", tmp_path / "n", "--overwrite", *rows)
     assert "warning: no timestamps are kept: the new interactions have none" in done.stderr
     assert load(tmp_path / "n").interactions_.ordered
 
@@ -475,7 +486,7 @@ def test_times_in_other_units_are_pointed_out_in_an_update(tmp_path: Path) -> No
     dates.write_text("user,item,time\n1,4,2024-03-04\n")
     assert densirank("fit", seconds, "--out", tmp_path / "m", *FAST).returncode == 0
     for log, is_other in ((dates, True), (seconds, False)):
-        done = densirank("update", tmp_path / "m", log, "--out", tmp_path / "n")
+        done = densirank("update", tmp_path / "m", log, "--out", tmp_path / "n", "--overwrite")
         assert done.returncode == 0
         assert ("if they are in different units" in done.stderr) == is_other
 
@@ -533,7 +544,7 @@ def test_a_partition_says_what_it_used_and_a_fit_of_it_whether_an_order_is_known
     cut = tmp_path / "cut"
     done = densirank("partition", log, "--out", cut)
     assert "weight=none; rating not used. Order: known, by the timestamps." in done.stderr
-    fit = ["fit", cut, "--out", tmp_path / "m", *FAST]
+    fit = ["fit", cut, "--out", tmp_path / "m", "--overwrite", *FAST]
     said = "Columns: user, item, time=yes, weight=none. Order: known, by the timestamps."
     assert said in densirank(*fit).stderr
     assert "Order: not known" in densirank(*fit, "--no-ordered").stderr

@@ -18,7 +18,7 @@ from torch import Tensor
 from densirank.data.interactions import Interactions
 from densirank.data.share import Share
 from densirank.device import Hardware
-from densirank.errors import InputError
+from densirank.errors import InputError, warn
 from densirank.evaluation.held_out import NONE_KNOWN, HeldOut
 from densirank.filters.combine import Filters, FilterSettings
 from densirank.filters.similarity import nearness
@@ -85,11 +85,14 @@ def fit_over(world: World, task: FitTask, start: Start | None = None) -> Fitted 
     if world.sharded:
         _check_sharded(world, task)
     method, settings, hardware, data = task.method, task.settings, task.hardware, task.data
+    if world.first:
+        _tell_of_ignored_weights(method, settings, data)
     generator = torch.Generator().manual_seed(task.seed)
     filters = Filters.of(data, settings, hardware.device)
     if method.risk_spec is None:
         made = method.model_type.of(data, settings, generator).prepare(hardware)
-        return Fitted(_scorer_as_made(made, filters), ItemSide(data.item_counts, near=filters.near))
+        side = ItemSide(data.item_counts, near=filters.near)
+        return Fitted(_scorer_as_made(made, filters), side, made.kept())
     assert isinstance(settings, TrainingSettings), "what has a risk has the settings of training"
     share = Share.of(world, data)
     hard = _hard_candidates(data, settings, filters, hardware.device)
@@ -133,6 +136,16 @@ def fit_over(world: World, task: FitTask, start: Start | None = None) -> Fitted 
         {name: rows for name, rows in parameters.items() if rows is not None},
         training_record(outcome) | ({"processes": world.size} if world.sharded else {}),
     )
+
+
+def _tell_of_ignored_weights(method: Method, settings: Settings, data: Interactions) -> None:
+    """Warn where pairs have different weights and the method counts every pair alike."""
+    if method.uses_weights or data.weights is None or np.ptp(data.weights) == 0:
+        return
+    what = "the weights of the interactions are ignored"
+    if FilterSettings.of(settings).asked:
+        what = "only its filters use the weights of the interactions"
+    warn(f"{method.name} counts every pair alike: {what}")
 
 
 def part_of(risk: Risk, users_per_batch: int) -> Risk:

@@ -57,6 +57,15 @@ class Method:
             raise InputError(f"there is no risk {self.risk!r}; the risks are {', '.join(RISKS)}")
         return RISKS[self.risk]
 
+    @property
+    def uses_weights(self) -> bool:
+        """Whether the weights of the pairs count in its risk, or where its model is made.
+
+        A filter uses them in any case.
+        """
+        risk = self.risk_spec
+        return self.model_type.uses_weights or (risk is not None and risk.is_density)
+
     def hardware(self, device: str, precision: str, settings: Settings) -> Hardware:
         """Where a fit with these settings runs, or a sentence for a place that is not there."""
         from densirank.device import resolve_hardware

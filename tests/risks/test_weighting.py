@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 from densirank import Interactions
+from densirank.data.share import of_users
 from densirank.risks.weighting import DensitySettings, Weighting
 from densirank.settings import Candidates
 from densirank.training.batches import BatchSampler
@@ -128,3 +130,23 @@ def test_a_batch_carries_the_weights_of_its_own_users_pairs_and_items(
                 )
             )
             assert found == expected
+
+
+def test_a_process_weighs_the_pairs_of_its_users_as_one_process_would() -> None:
+    whole = _data()
+    weighted = replace(whole, weights=np.arange(1, len(whole) + 1, dtype=np.float32))
+    settings = DensitySettings(recency=1.0)
+    everybody = Weighting.of(weighted, settings, CPU).pairs
+    own = of_users(weighted, range(1, 4))
+    counts = weighted.user_counts, weighted.item_counts
+    part = Weighting.of(own, settings, CPU, *counts).pairs
+    assert everybody is not None
+    assert part is not None
+    torch.testing.assert_close(part, everybody[len(ROWS[0]) :], rtol=0, atol=0)
+
+
+def test_people_who_come_later_have_the_weights_of_their_pairs() -> None:
+    histories = Interactions.from_pairs([0, 0, 1], [0, 1, 2], weights=[1.0, 3.0, 8.0])
+    weighting = Weighting.of_new_users(histories, np.ones(3, dtype=int), DensitySettings(), CPU)
+    assert weighting.pairs is not None
+    assert weighting.pairs.tolist() == [0.25, 0.75, 1.0]

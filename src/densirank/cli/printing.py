@@ -57,15 +57,17 @@ def run(app: typer.Typer) -> None:
 
 @contextmanager
 def said_warnings() -> Iterator[None]:
-    """Print warnings of the library as sentences; others as Python does."""
+    """Print warnings of the library as sentences, each once; others as Python does."""
     with warnings.catch_warnings():
         usual = warnings.showwarning
+        said: set[str] = set()  # a search fits many times, with the same words
 
         def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-            if issubclass(category, DensirankWarning):
-                say_warning(str(message))
-            else:
+            if not issubclass(category, DensirankWarning):
                 usual(message, category, *where, **more)
+            elif str(message) not in said:
+                said.add(str(message))
+                say_warning(str(message))
 
         warnings.showwarning = show
         warnings.simplefilter("always", DensirankWarning)

@@ -1,4 +1,4 @@
-"""Weights and groups of items by their order in time."""
+"""What a pair counts among those of its user, and groups of items by their order in time."""
 
 from __future__ import annotations
 
@@ -29,6 +29,34 @@ def recency_weights(data: Interactions, recency: float) -> NDArray[np.float64]:
     means = np.bincount(data.users, weights=raw, minlength=data.n_users) / np.maximum(counts, 1)
     weights: NDArray[np.float64] = raw / np.repeat(means, counts)
     return weights
+
+
+def pair_weights(data: Interactions, recency: float = 0.0) -> NDArray[np.float64] | None:
+    """The weight of every pair times its recency, divided by the mean of its user.
+
+    None where all pairs of each user count alike, so that equal weights change no result.
+
+    >>> data = Interactions.from_pairs([0, 0, 1], [5, 6, 7], weights=[1.0, 3.0, 9.0])
+    >>> pair_weights(data).tolist()
+    [0.5, 1.5, 1.0]
+    """
+    relative = None if data.weights is None else _relative_weights(data, data.weights)
+    if relative is None or bool((relative == 1).all()):
+        return None if recency == 0 else recency_weights(data, recency)
+    raw = recency_weights(data, recency) * relative
+    counts = data.user_counts
+    means = np.bincount(data.users, weights=raw, minlength=data.n_users) / np.maximum(counts, 1)
+    weights: NDArray[np.float64] = raw / np.repeat(means, counts)
+    return weights
+
+
+def _relative_weights(data: Interactions, weights: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Each weight as a share of the largest of its user: exactly 1 where they are equal."""
+    some = data.user_counts > 0
+    largest = np.ones(data.n_users, dtype=np.float32)
+    largest[some] = np.maximum.reduceat(weights, data.indptr[:-1][some])
+    relative: NDArray[np.float64] = weights / np.repeat(largest, data.user_counts).astype(float)
+    return relative
 
 
 def stretches(data: Interactions, length: int) -> NDArray[np.int64]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from densirank.data.interactions import Interactions
+from densirank.data.recency import pair_weights
 from densirank.filters.item_filter import ItemFilter
 from densirank.filters.low_pass import LowPass
 from densirank.filters.similarity import FILTER_KINDS, FilterKind
@@ -93,6 +95,14 @@ class Filters:
         """What they had, on the device: a copy that is made when it is first needed."""
         return Rows.of(self.data, self.device)
 
+    @cached_property
+    def pair_weights(self) -> Tensor | None:
+        """How much each of their items counts to them, on the device; None: all alike."""
+        weights = pair_weights(self.data)
+        if weights is None:
+            return None
+        return torch.from_numpy(weights.astype(np.float32)).to(self.device)
+
     @property
     def near(self) -> Matrix | None:
         """Each item's nearest ones, where there is a filter that says them."""
@@ -106,5 +116,7 @@ class Filters:
         if self.low_pass is not None:
             weight = self.settings.low_pass_weight
             low_pass = self.low_pass.scaled_to(items, weight)
-            users, items = low_pass.added_to(self.histories, users, items, weight)
+            users, items = low_pass.added_to(
+                self.histories, users, items, weight, self.pair_weights
+            )
         return VectorScorer(users, items, part)

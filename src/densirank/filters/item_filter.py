@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from densirank.data.interactions import Interactions
-from densirank.data.recency import recency_weights
+from densirank.data.recency import pair_weights
 from densirank.filters.similarity import FilterKind, nearness
 from densirank.linalg.csr import KEPT, PartSource, Rows, SparsePart
 from densirank.linalg.products import write_product
@@ -43,7 +43,8 @@ class ItemFilter:
     ) -> ItemFilter:
         """The filter of some interactions, for the people in them.
 
-        Recent items may count more, and items of the same ``span`` items in a row be nearer.
+        Items of a higher weight count more. Recent items may, and items of the same ``span`` items
+        in a row be nearer.
         """
         return cls.for_histories(data, nearness(data, device, span, kind), device, recency)
 
@@ -53,7 +54,9 @@ class ItemFilter:
     ) -> ItemFilter:
         """The filter for people who had no part in making it, by what they had."""
         had = data.matrix()
-        had.data = recency_weights(data, recency).astype(np.float32)
+        weights = pair_weights(data, recency)
+        if weights is not None:
+            had.data = weights.astype(np.float32)
         return cls(narrow(had), near, device)
 
     def added_to(self, user_vectors: Tensor, item_vectors: Tensor, weight: float) -> PartSource:

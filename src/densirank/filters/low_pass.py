@@ -4,18 +4,22 @@ R̃ = D_U^-½ R D_I^-½ is the graph that LightGCN is propagated over, and its l
 vectors V are the smoothest signals there are on items. g_u = R_u D_I^-½ V Vᵀ D_I^½ is what they
 can say of a user's items: the ideal low-pass filter of GF-CF (Shen et al. 2021). It needs no
 training. Its rank is that of V, so it is a dot product, and vectors with its numbers appended
-serve like all others.
+serve like all others. Where pairs have weights, one on average in each history, R_u has them and
+the graph their roots.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
 from densirank.data.interactions import Interactions
+from densirank.data.recency import pair_weights
 from densirank.filters.item_filter import FLAT
 from densirank.linalg.csr import Rows, sparse_matrix
 from densirank.linalg.propagation import Propagation
@@ -41,7 +45,7 @@ class LowPass:
         graph = Propagation(data, layers=1)
         graph.to(device)
         counts = torch.from_numpy(data.item_counts).to(device, torch.float32)
-        leading = _leading_right_vectors(graph.to_users, graph.to_items, rank)
+        leading = _leading_right_vectors(*_weighted(graph, data), rank)
         return cls(counts.sqrt().unsqueeze(1) * leading, counts)
 
     def scaled_to(self, item_vectors: Tensor, weight: float) -> LowPass:
@@ -52,18 +56,27 @@ class LowPass:
         tiny = torch.finfo(own.dtype).tiny
         return LowPass(self.items * (weight * length / own.clamp(min=tiny)), self.counts, True)
 
-    def users(self, histories: Rows) -> Tensor:
-        """Σ n_i^-½ v_i over the items of each history, in the unit of the items."""
+    def users(self, histories: Rows, weights: Tensor | None = None) -> Tensor:
+        """Σ w n_i^-½ v_i over the items of each history, in the unit of the items."""
         shares = self.items / self.counts.clamp(min=1).unsqueeze(1)
-        ones = shares.new_ones(len(histories.columns))
+        if weights is None:
+            weights = shares.new_ones(len(histories.columns))
         size = (len(histories), len(shares))
-        return sparse_matrix(histories.indptr, histories.columns, ones, size) @ shares
+        return sparse_matrix(histories.indptr, histories.columns, weights, size) @ shares
 
     def added_to(
-        self, histories: Rows, user_vectors: Tensor, item_vectors: Tensor, weight: float
+        self,
+        histories: Rows,
+        user_vectors: Tensor,
+        item_vectors: Tensor,
+        weight: float,
+        pair_weights: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Longer vectors whose dot products are f + weight · σ_u(f) · g / σ_u(g)."""
-        users = self.users(histories)
+        """Longer vectors whose dot products are f + weight · σ_u(f) · g / σ_u(g).
+
+        ``pair_weights`` say how much each item of the histories counts in g; None: all alike.
+        """
+        users = self.users(histories, pair_weights)
         spreads, level = score_spreads(users, self.items), users @ self.items.mean(dim=0)
         flat = spreads.square() <= FLAT * (spreads.square() + level.square())
         scale = weight * score_spreads(user_vectors, item_vectors)
@@ -72,6 +85,22 @@ class LowPass:
             torch.cat([user_vectors, scale.unsqueeze(1) * users], dim=1),
             torch.cat([item_vectors, self.items], dim=1),
         )
+
+
+def _weighted(graph: Propagation, data: Interactions) -> tuple[Tensor, Tensor]:
+    """R̃ and its transpose, each entry times √w where the pairs have weights."""
+    weights = pair_weights(data)
+    if weights is None:
+        return graph.to_users, graph.to_items
+    roots = data.matrix()
+    roots.data = np.sqrt(weights).astype(np.float32)
+    return _times(graph.to_users, roots.data), _times(graph.to_items, roots.tocsc().data)
+
+
+def _times(matrix: Tensor, factors: NDArray[np.float32]) -> Tensor:
+    values = matrix.values() * torch.from_numpy(factors).to(matrix.device)
+    rows, columns = matrix.shape
+    return sparse_matrix(matrix.crow_indices(), matrix.col_indices(), values, (rows, columns))
 
 
 def _leading_right_vectors(matrix: Tensor, transposed: Tensor, rank: int) -> Tensor:

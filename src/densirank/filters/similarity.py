@@ -1,8 +1,9 @@
 """How near items are to each other: N, by the rows in which they stand together.
 
-N_ij = n_i^-a n_j^-b Σ_r n_r^-c over the rows r that have both. The rows are everybody's histories
-and, where nearness in time counts, also the stretches of some items in a row that these are made
-of. Each item keeps its nearest ones, so memory grows with the items and not with their pairs.
+N_ij = n_i^-a n_j^-b Σ_r n_r^-c √(w_ri w_rj) over the rows r that have both. The rows are
+everybody's histories and, where nearness in time counts, also the stretches of some items in a row
+that these are made of. w are the weights of the pairs, one on average in each history. Each item
+keeps its nearest ones, so memory grows with the items and not with their pairs.
 
 With the powers of the ``graph`` that LightGCN is propagated over, R̃ = D_U^-½ R D_I^-½, the scores
 R N are those of R̃ R̃ᵀ R̃, the linear filter of GF-CF (Shen et al. 2021). ``mild`` ones hold popular
@@ -21,7 +22,7 @@ import torch
 from scipy import sparse
 
 from densirank.data.interactions import Interactions
-from densirank.data.recency import stretches
+from densirank.data.recency import pair_weights, stretches
 from densirank.filters.ridge import ridge_weights
 from densirank.linalg.products import highest_of_product
 from densirank.linalg.sparse import Matrix, best_entries, narrow, scaled
@@ -65,11 +66,21 @@ def nearness(
 
 
 def _rows(data: Interactions, span: int, power: float) -> Matrix:
-    """X, (rows, items): n_r^-c/2 where an item stands in a row, so that XᵀX has the sums."""
+    """X, (rows, items): n_r^-c/2 where an item stands in a row, so that XᵀX has the sums.
+
+    Times √w where pairs have weights: on the diagonal of XᵀX an item counts as it does in a mean.
+    """
     rows, items = data.users, data.items
     if span > 0:
         rows = np.concatenate([rows, data.n_users + stretches(data, span)])
         items = np.concatenate([items, items])
     lengths = np.bincount(rows)
-    weights = (lengths[rows] ** (-power / 2)).astype(np.float32)
-    return narrow(sparse.csr_array((weights, (rows, items)), shape=(len(lengths), data.n_items)))
+    weights = lengths[rows] ** (-power / 2)
+    own = pair_weights(data)
+    if own is not None:
+        weights *= np.tile(np.sqrt(own), len(rows) // len(data))
+    return narrow(
+        sparse.csr_array(
+            (weights.astype(np.float32), (rows, items)), shape=(len(lengths), data.n_items)
+        )
+    )

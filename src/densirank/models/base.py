@@ -130,6 +130,9 @@ class Model(nn.Module):
     """Whether a filter can be added to its scores."""
     folds_in: ClassVar[bool] = False
     """Whether :meth:`fold_in` has a way."""
+    uses_weights: ClassVar[bool] = False
+    """Whether the weights of the pairs count where the model is made. Where it is trained, the risk
+    says so."""
     sharded: ClassVar[type[Sharded] | None] = None
     """Its form for several processes, each of which has its rows; None: one process trains it.
 
@@ -188,6 +191,10 @@ class Model(nn.Module):
         The items' part of e_u is the sum of what the user's n_u items say, divided by √n_u.
         """
         return None
+
+    def kept(self) -> dict[str, Tensor]:
+        """What folding in goes by besides vectors, of a model that is made and not trained."""
+        return {}
 
     def prepare(self, hardware: Hardware) -> Self:
         """Move to where training happens, and choose how to compute there."""

@@ -31,7 +31,7 @@ class RiskSpec:
     replayed."""
     is_density: bool = False
     """Whether it is one of the paper's density risks, whose positives, users and base density can
-    have weights."""
+    have weights; all others count every pair alike."""
 
     def on(self, hardware: Hardware, settings: TrainingSettings) -> Risk:
         """The risk in the form that is fastest there."""

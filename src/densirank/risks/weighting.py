@@ -3,8 +3,11 @@
 The paper's risk is a plain mean over users and over their positives, with a uniform base density.
 The derivation asks for neither, so here is where data come in that it leaves out:
 
+- *weights* of the data, such as play counts, weigh the positives in Ê₊: a user's sum to one, so
+  that they say what counts how much to a person and not who counts how much;
 - *recency* δ weighs the positives in Ê₊ by exp(δ · position), position going from 0 (the user's
-  oldest item) to 1 (the newest): what comes next resembles what came last;
+  oldest item) to 1 (the newest): what comes next resembles what came last; a pair's weight and
+  its recency are multiplied;
 - *user exponent* γ weighs the users in E_u by n_u^γ;
 - *base exponent* β makes p0(i) ∝ popularity^β, the density before anything is known of a person;
 - *candidate correction* κ divides p0 by q(i)^κ, q being the chance that an item is a candidate:
@@ -23,7 +26,7 @@ from scipy.special import gammaln
 from torch import Tensor
 
 from densirank.data.interactions import Interactions
-from densirank.data.recency import recency_weights
+from densirank.data.recency import pair_weights
 from densirank.dimensions import Range, Space
 from densirank.errors import InputError
 from densirank.settings import Number, Settings, TrainingSettings, Whole, setting
@@ -92,7 +95,7 @@ class Weighting:
         user_counts: NDArray[np.int64] | None = None,
         item_counts: NDArray[np.int64] | None = None,
     ) -> Weighting:
-        """The weights that the settings ask for.
+        """The weights that the settings and the data ask for.
 
         Of data that are a part of something larger, the counts are those of the whole.
         """
@@ -101,7 +104,7 @@ class Weighting:
         everybody = data.user_counts if user_counts is None else user_counts
         popularity = data.item_counts if item_counts is None else item_counts
         return cls(
-            _on(device, _recent_pairs(data, settings.recency)),
+            _on(device, _pairs(data, settings.recency)),
             _on(device, _users(data.user_counts, everybody, settings.user_exponent)),
             _on(device, _log_base(everybody, popularity, settings)),
         )
@@ -118,7 +121,7 @@ class Weighting:
         if not isinstance(settings, DensitySettings):
             return PLAIN
         return cls(
-            _on(device, _recent_pairs(histories, settings.recency if histories.ordered else 0.0)),
+            _on(device, _pairs(histories, settings.recency if histories.ordered else 0.0)),
             None,
             base_density(settings, popularity, device),
         )
@@ -140,10 +143,9 @@ PLAIN = Weighting()
 """The paper's: everything counts alike."""
 
 
-def _recent_pairs(data: Interactions, recency: float) -> NDArray[np.float64] | None:
-    if recency == 0:
-        return None
-    return recency_weights(data, recency) / np.repeat(data.user_counts, data.user_counts)
+def _pairs(data: Interactions, recency: float) -> NDArray[np.float64] | None:
+    weights = pair_weights(data, recency)
+    return None if weights is None else weights / np.repeat(data.user_counts, data.user_counts)
 
 
 def _users(

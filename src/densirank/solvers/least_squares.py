@@ -11,11 +11,18 @@ from densirank.linalg.csr import Rows
 
 
 def least_squares(
-    item_vectors: Tensor, histories: Rows, *, observed: float, unobserved: float, l2: float
+    item_vectors: Tensor,
+    histories: Rows,
+    *,
+    observed: float,
+    unobserved: float,
+    l2: float,
+    weights: Tensor | None = None,
 ) -> Tensor:
     """e_u of least Σ c (r − f_u(i))² + λ ‖e_u‖², in closed form (Hu et al. 2008).
 
-    An observed pair has r = 1 and c = ``observed``, any other r = 0 and c = ``unobserved``.
+    An observed pair has r = 1 and c = ``observed``, times its weight where the entries of the
+    histories have ``weights``; any other has r = 0 and c = ``unobserved``.
     """
     identity = torch.eye(
         item_vectors.shape[1], dtype=item_vectors.dtype, device=item_vectors.device
@@ -25,6 +32,11 @@ def least_squares(
     bounds = histories.indptr.tolist()
     for user, (start, stop) in enumerate(pairwise(bounds)):
         own = item_vectors[histories.columns[start:stop]]
-        matrix = everything + (observed - unobserved) * (own.T @ own)
-        solved[user] = torch.linalg.solve(matrix, observed * own.sum(dim=0))
+        if weights is None:
+            matrix = everything + (observed - unobserved) * (own.T @ own)
+            solved[user] = torch.linalg.solve(matrix, observed * own.sum(dim=0))
+        else:
+            confidence = observed * weights[start:stop]
+            matrix = everything + (own.T * (confidence - unobserved)) @ own
+            solved[user] = torch.linalg.solve(matrix, confidence @ own)
     return solved

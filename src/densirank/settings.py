@@ -26,6 +26,11 @@ RATES: Mapping[str, float] = {"adam": 0.05, "whitened": 0.2}
 """The step size that goes with an optimiser where none is given."""
 
 
+LARGEST, SMALLEST = 1e9, 1e-12
+"""What a number may be at most, and at least where it has to be above 0, unless its own rule is
+narrower. Beyond, sums and squares of what it is multiplied with leave the range of float32."""
+
+
 class Rule(Protocol):
     """What a setting may be."""
 
@@ -64,11 +69,16 @@ class Whole:
 
 @dataclass(frozen=True)
 class Number:
-    """A finite number between bounds; ``above`` excludes the bound, ``none`` allows None."""
+    """A number between bounds; ``above`` excludes the bound, ``none`` allows None.
+
+    >>> Number().check("l2", 1e39)
+    Traceback (most recent call last):
+    densirank.errors.InputError: l2 must be a number of at least 0 and at most 1e+09, not 1e+39
+    """
 
     at_least: float = 0.0
     above: float | None = None
-    at_most: float = math.inf
+    at_most: float = LARGEST
     none: bool = False
     is_whole = False
 
@@ -77,12 +87,15 @@ class Number:
             return
         number = math.nan
         if isinstance(value, int | float) and not isinstance(value, bool):
-            number = float(value)
-        enough = number >= self.at_least if self.above is None else number > self.above
-        if math.isfinite(number) and enough and number <= self.at_most:
+            number = _float(value)
+        least = self.at_least if self.above is None else max(self.above, SMALLEST)
+        is_above = self.above is None or number > self.above
+        if is_above and least <= number <= self.at_most:
             return
-        bound = f"of at least {self.at_least:g}" if self.above is None else f"above {self.above:g}"
-        if self.at_most < math.inf:
+        bound = f"above {self.above:g}" if self.above is not None else f"of at least {least:g}"
+        if self.above is not None and self.above < number < least:
+            bound = f"of at least {least:g}"
+        if self.at_most < LARGEST or number > self.at_most:
             bound += f" and at most {self.at_most:g}"
         raise InputError(f"{key} must be a number {bound}, not {value!r}")
 
@@ -292,6 +305,14 @@ def real_number(name: str, value: object, low: float, high: float) -> float:
         bounds = " and ".join(f"{bound:f}".rstrip("0").rstrip(".") for bound in (low, high))
         raise InputError(f"{name} must be between {bounds}, not {value!r}")
     return number
+
+
+def _float(value: float) -> float:
+    """The value, infinite where it is a whole number too large for a float."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def _number(key: str, text: str, kind: type[int] | type[float]) -> float:

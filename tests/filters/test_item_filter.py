@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from densirank.filters import similarity as nearness
 from densirank.filters.item_filter import FilterPart, ItemFilter
 from densirank.filters.similarity import FILTER_KINDS, FilterKind
 from densirank.linalg import sparse as sparse_products
+from densirank.models.itemknn import nearest_items
 from densirank.scores import VectorScorer
 
 CPU = torch.device("cpu")
@@ -144,3 +147,52 @@ def test_a_filter_that_says_the_same_of_all_items_adds_nothing(settings_: dict[s
     both = Ranker("wd-mf", device="cpu", dim=2, iterations=3, **settings_).fit(pairs)
     everybody = torch.arange(12)
     torch.testing.assert_close(both.scorer_.scores(everybody), plain.scorer_.scores(everybody))
+
+
+def _operations(monkeypatch: pytest.MonkeyPatch, make: Callable[[], object]) -> int:
+    """Multiplications in all sparse products that are made."""
+    made: list[int] = []
+    blocks = sparse_products._row_blocks
+
+    def counted(left: Any, right: Any) -> Any:
+        made.append(int(np.diff(right.indptr)[left.indices].sum()))
+        return blocks(left, right)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sparse_products, "_row_blocks", counted)
+        make()
+    return sum(made)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("kind", ["mild", "ridge", "itemknn"])
+def test_the_work_of_one_long_history_does_not_grow_with_its_square(
+    monkeypatch: pytest.MonkeyPatch, kind: Any, ordered: bool
+) -> None:
+    monkeypatch.setattr(nearness, "TOGETHER", 32, raising=False)
+
+    def make(length: int) -> None:
+        users, items = np.repeat([0, 1, 2], [length, 2, 2]), [*range(length), 0, 1, 1, 2]
+        data = Interactions.from_pairs(users, items, ordered=ordered)
+        if kind == "itemknn":
+            nearest_items(data, 20, 1.0)
+            return
+        for span in (0, 8) if ordered else (0,):
+            ItemFilter.of(data, CPU, 0.0, span, kind)
+
+    work = [_operations(monkeypatch, partial(make, length)) for length in (100, 200, 400)]
+    assert work[2] < 2.5 * work[1] < 6 * work[0]
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_of_a_long_history_the_recent_items_stand_together_or_evenly_spaced_ones(
+    monkeypatch: pytest.MonkeyPatch, ordered: bool
+) -> None:
+    monkeypatch.setattr(nearness, "TOGETHER", 4)
+    users, items = np.repeat([0, 1], [10, 3]), [*range(10), 7, 8, 9]
+    data = Interactions.from_pairs(users, items, ordered=ordered)
+    kept = nearness.standing_together(data)
+    assert data.items[kept][data.users[kept] == 1].tolist() == [7, 8, 9]
+    assert data.items[kept][data.users[kept] == 0].tolist() == (
+        [6, 7, 8, 9] if ordered else [2, 4, 7, 9]
+    )

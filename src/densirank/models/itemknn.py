@@ -11,6 +11,7 @@ from scipy import sparse
 
 from densirank.data.interactions import Interactions
 from densirank.dimensions import Range, Space
+from densirank.filters.similarity import standing_together
 from densirank.linalg.csr import KEPT, SparsePart
 from densirank.linalg.sparse import Matrix, best_besides, best_entries, by_row_blocks
 from densirank.models.item_item import ItemItem
@@ -62,9 +63,11 @@ class ItemKNN(ItemItem):
 def nearest_items(data: Interactions, count: int, shrinkage: float) -> Matrix:
     """Each item's ``count`` most similar others, s_ij = n_ij / (√(n_i n_j) + shrinkage).
 
-    n_i users have item i and n_ij both: a cosine, made smaller where it rests on few users.
+    n_i users have item i and n_ij both: a cosine, made smaller where it rests on few users. Of a
+    very long history some items alone are counted in n_ij.
     """
-    owned = data.matrix()
+    kept = standing_together(data)
+    owned = (data if isinstance(kept, slice) else data.select(kept)).matrix()
     lengths = np.sqrt(data.item_counts).astype(np.float32)
     itself = sparse.eye_array(data.n_items, format="csr")
 

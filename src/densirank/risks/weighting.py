@@ -49,16 +49,16 @@ class DensitySettings(TrainingSettings):
         "δ: a user's positives weigh exp(δ · position), from 0 (oldest) to 1 (newest).",
     )
     user_exponent: float = setting(
-        0.0, Number(), "γ: users weigh n_u^γ, n_u being how many items they have."
+        0.0, Number(at_most=10), "γ: users weigh n_u^γ, n_u being how many items they have."
     )
     base_exponent: float = setting(
         0.0,
-        Number(),
+        Number(at_most=10),
         "β: the base density p0(i) ∝ popularity^β; 0: uniform, as in the paper.",
     )
     candidate_correction: float = setting(
         0.0,
-        Number(),
+        Number(at_most=10),
         "κ: p0 is divided by (the chance to be a candidate)^κ; 1: importance weighting.",
     )
     hard_candidates: int = setting(

@@ -25,6 +25,7 @@ from densirank.filters.similarity import nearness
 from densirank.linalg.csr import SparsePart
 from densirank.methods import METHODS, Method
 from densirank.models.base import ItemSide, Model
+from densirank.ranking.untrained import with_fallbacks
 from densirank.risks import Risk
 from densirank.risks.positives import Positives
 from densirank.risks.weighting import DensitySettings
@@ -229,7 +230,9 @@ def _validator(task: FitTask, share: Share, filters: Filters) -> Validate | None
     def ndcg(user_vectors: Tensor, item_vectors: Tensor) -> float:
         all_items, values = world.gathered(item_vectors), np.empty(0)
         if own is not None:
-            values = own.evaluate(filters(user_vectors, all_items), VALIDATION_K).per_user["ndcg"]
+            scorer = filters(user_vectors, all_items)
+            scorer = with_fallbacks(scorer, share.own.user_counts, share.item_counts)
+            values = own.evaluate(scorer, VALIDATION_K).per_user["ndcg"]
         return float(world.gathered(torch.from_numpy(values).to(device)).cpu().numpy().mean())
 
     return ndcg

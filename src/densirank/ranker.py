@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from copy import copy
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
@@ -44,6 +45,7 @@ from densirank.ranking.lists import (
 )
 from densirank.ranking.sampling import slate_log_propensities
 from densirank.ranking.topk import top_k
+from densirank.ranking.untrained import FallbackDensity, with_fallbacks, without_items
 from densirank.risks.weighting import base_density
 from densirank.scores import CalibratedScorer, Calibration, VectorScorer
 from densirank.settings import Settings, flag, real_number, whole_number
@@ -285,7 +287,9 @@ class Ranker:
     def _keep(self, data: Interactions, fitted: Fitted, settings: Settings | None = None) -> Self:
         self.interactions_ = data
         self.settings_ = settings or self.spec.settings(**self.settings)
-        self.scorer_, self.items_ = fitted.scorer, fitted.items
+        counts = fitted.items.counts
+        self.scorer_ = with_fallbacks(fitted.scorer, data.user_counts, counts)
+        self.items_ = fitted.items
         self.parameters_, self.training_ = fitted.parameters, fitted.training
         self.calibration_ = None
         return self
@@ -367,24 +371,20 @@ class Ranker:
         )
         ids, item_ids = self.interactions_.user_ids, self.interactions_.item_ids
         if users is None or unknown == "error":
-            rows = self._user_indices(users)
-            found = frames.recommendations(self.people(rows), choice, item_ids)
-            return frames.of_kind(found, self._kind) if unknown == "popular" else found
+            kinds = unknown == "popular"
+            return self._lists(self._user_indices(users), choice, kinds=kinds)
         asked = ids.alike(listed(users), "user")
         is_known = ids.indices(asked) >= 0
         if unknown == "skip":
             if not is_known.all():
                 count = len(np.unique(asked[~is_known]))
                 warn(f"{count:,} unknown {'user was' if count == 1 else 'users were'} skipped")
-            rows = self._user_indices(asked[is_known])
-            return frames.recommendations(self.people(rows), choice, item_ids)
-        groups = [self.people(self._user_indices(np.unique(asked[is_known])))]
+            return self._lists(self._user_indices(asked[is_known]), choice)
+        parts = [self._lists(self._user_indices(np.unique(asked[is_known])), choice, kinds=True)]
         if not is_known.all():
-            groups.append(self.unknown_users(Vocabulary(asked[~is_known])))
-        parts = [
-            frames.of_kind(frames.recommendations(people, choice, item_ids), people.kind)
-            for people in groups
-        ]
+            people = self.unknown_users(Vocabulary(asked[~is_known]))
+            strangers = frames.recommendations(people, choice, item_ids)
+            parts.append(frames.of_kind(strangers, people.kind))
         return frames.in_order_of(asked, parts)
 
     def sample(
@@ -442,8 +442,7 @@ class Ranker:
         choice = self._choice(
             k, filter_seen, items, exclude, seed=checked_seed(seed), temperature=temperature
         )
-        people = self.people(self._user_indices(users))
-        return frames.recommendations(people, choice, self.interactions_.item_ids)
+        return self._lists(self._user_indices(users), choice)
 
     def similar_items(self, item: int | str, k: int = 10) -> pl.DataFrame:
         """The ``k`` most similar items.
@@ -527,6 +526,9 @@ class Ranker:
         k = checked_k(k)
         vectors = torch.nn.functional.normalize(scorer.item_vectors, dim=1)
         similarity = VectorScorer(vectors, vectors, scorer.sparse_part)
+        if what == "item":  # those that nobody had come last
+            counts = self.items_.counts
+            similarity = with_fallbacks(similarity, np.ones_like(counts), counts)
         itself = itself.to(vectors.device)
         (lists,) = top_k(similarity, itself, k, allowed=among, excluded=itself)
         data = self.interactions_
@@ -562,6 +564,51 @@ class Ranker:
             RowsOnDemand(self.interactions_, self.scorer_.device),
             self.required_index,
         )
+
+    def people_without_items(self, rows: Tensor) -> People:
+        """Known users without items, by index: popular items are listed for them, as for strangers.
+
+        Parameters
+        ----------
+        rows
+            Indices of users.
+
+        Returns
+        -------
+        People
+            Their densities; :meth:`People.lists` makes lists.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import torch
+        >>> from densirank import Ranker
+        >>> from scipy import sparse
+        >>> ranker = Ranker("popularity").fit(sparse.csr_array(np.array([[0, 0], [1, 0]])))
+        >>> ranker.people_without_items(torch.tensor([0])).kind
+        'popular'
+        """
+        return replace(self.unknown_users(self.interactions_.user_ids), rows=rows)
+
+    def _lists(self, rows: Tensor, choice: Choice, *, kinds: bool = False) -> pl.DataFrame:
+        """The lists of users by index, popular ones for those without items, in this order.
+
+        With ``kinds`` each says which it is.
+        """
+        without = without_items(self.scorer_)
+        groups = [self.people(rows)]
+        if without is not None and bool(without[rows].any()):
+            distinct = torch.unique(rows)
+            some, others = distinct[~without[distinct]], distinct[without[distinct]]
+            groups = [self.people(some)] if len(some) else []
+            groups.append(self.people_without_items(others))
+        parts = []
+        for people in groups:
+            lists = frames.recommendations(people, choice, self.interactions_.item_ids)
+            parts.append(frames.of_kind(lists, people.kind) if kinds else lists)
+        if groups[0].rows is rows:
+            return parts[0]
+        return frames.in_order_of(self.interactions_.user_ids.ids[rows.cpu().numpy()], parts)
 
     def unknown_users(self, ids: Vocabulary) -> People:
         """Users not seen in training, for whom popular items are listed.
@@ -1008,7 +1055,8 @@ class Ranker:
         histories = Histories.of(as_histories(interactions), self.interactions_.item_ids)
         folded = copy(self)
         folded.interactions_ = histories.known
-        folded.scorer_ = fold_in(self.trained, histories.known)
+        scorer, counts = fold_in(self.trained, histories.known), self.items_.counts
+        folded.scorer_ = with_fallbacks(scorer, histories.known.user_counts, counts)
         folded.parameters_ = without_users(self.parameters_)
         folded.folded_in_ = histories
         folded._kind = "folded-in"
@@ -1335,7 +1383,7 @@ class Ranker:
         item_counts = torch.from_numpy(self.items_.counts)
         log_base = base_density(self.settings_, self.items_.counts, self.scorer_.device)
         calibration = self.calibration_ or Calibration()
-        return CalibratedScorer(self.scorer_, calibration, item_counts, log_base)
+        return FallbackDensity(self.scorer_, calibration, item_counts, log_base)
 
     def _choice(
         self,

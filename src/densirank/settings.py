@@ -26,7 +26,7 @@ RATES: Mapping[str, float] = {"adam": 0.05, "whitened": 0.2}
 """The step size that goes with an optimiser where none is given."""
 
 
-LARGEST, SMALLEST = 1e9, 1e-12
+LARGEST, SMALLEST = 1e9, 1e-30
 """What a number may be at most, and at least where it has to be above 0, unless its own rule is
 narrower. Beyond, sums and squares of what it is multiplied with leave the range of float32."""
 

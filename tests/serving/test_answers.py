@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from starlette.testclient import TestClient
 
-from densirank import Ranker, load
+from densirank import Interactions, Ranker, load
 from densirank.scores import Calibration
 from densirank.serving import batching as computing
 from densirank.serving import engine as recommending
@@ -301,3 +301,22 @@ def test_an_index_finds_the_same_items_and_knows_no_probabilities(
 def test_without_an_index_an_approximate_list_is_refused(client: TestClient) -> None:
     assert refused(client, users=["user3"], approximate=True) == (422, "cannot_answer")
     assert client.get("/v1/model").json()["index"] is None
+
+
+def test_a_known_user_without_items_gets_what_is_popular(serve: Serve, tmp_path: Path) -> None:
+    weights = [0.0, 1, 1, 1, 1, 1, 1]
+    pairs = ["ann", "bob", "bob", "eve", "eve", "zoe", "zoe"], [*"aabbcac"]
+    ranker = Ranker("wd-mf", dim=2, iterations=5, device="cpu")
+    ranker.fit(Interactions.from_pairs(*pairs, weights=weights)).save(tmp_path / "model")
+    with serve(tmp_path / "model") as client:
+        for options in ({}, {"sample": True, "seed": 3}, {"explain": True}):
+            results = ask(client, users=["bob", "ann", "zoe"], k=2, **options)
+            assert [result["user"] for result in results] == ["bob", "ann", "zoe"]
+            assert [result["kind"] for result in results] == ["known", "popular", "known"]
+            if "seed" in options:
+                check(results[1], ranker.sample("ann", 2, seed=3))
+            else:
+                check(results[1], ranker.recommend("ann", 2))
+        (alone,) = ask(client, users=["ann"], k=2)
+        assert (alone["user"], alone["kind"]) == ("ann", "popular")
+        assert client.get("/v1/users/ann").json()["entropy"] > 0

@@ -19,6 +19,7 @@ from torch import Tensor
 from densirank.linalg.csr import Rows, RowSource, SparsePart
 from densirank.ranking.blocks import barred_items
 from densirank.ranking.topk import Lists, best_columns, top_k
+from densirank.ranking.untrained import untrained_items
 from densirank.scores import USERS_AT_ONCE, VectorScorer
 
 
@@ -89,32 +90,48 @@ def search_top_k(
 
     The normaliser is a sum over the whole catalogue, which an index avoids to read.
     """
-    barred = None
+    barred, untrained = None, untrained_items(scorer)
     if allowed is not None or excluded is not None:
         barred = barred_items(scorer, allowed, excluded)
-    filters = Filters(seen, barred)
+    hidden = barred
+    if untrained is not None:
+        hidden = barred_items(scorer, allowed, excluded).index_fill(0, untrained, True)
+    filters = Filters(seen, hidden)  # of a search: untrained items come last in any case
     k = min(k, scorer.n_items)
     share = 1.0
     if barred is not None:
         left = (~barred).nonzero().squeeze(1)
+        if len(left) <= MAX_SCORED and untrained is not None and not bool(barred[untrained].all()):
+            yield from top_k(scorer, users, k, seen=seen, allowed=allowed, excluded=excluded)
+            return
         if len(left) <= MAX_SCORED:
             for block in torch.split(users, _users_at_once(scorer, len(left))):
                 candidates = left.expand(len(block), -1)
                 yield Lists(block, *rank_candidates(scorer, block, candidates, k, filters))
             return
-        share = float((~barred).float().mean())
+    if hidden is not None:
+        share = max(float((~hidden).float().mean()), 1 / scorer.n_items)
     fetched = int((k + (0 if seen is None else MARGIN)) / share)
     if fetched * EXACT_FROM > scorer.n_items:
         yield from top_k(scorer, users, k, seen=seen, allowed=allowed, excluded=excluded)
         return
     for block in torch.split(users, _users_at_once(scorer, fetched)):
-        yield _widening(index, scorer, block, k, fetched, filters)
+        yield _widening(index, scorer, block, k, fetched, filters, barred)
 
 
 def _widening(
-    index: Index, scorer: VectorScorer, users: Tensor, k: int, fetched: int, filters: Filters
+    index: Index,
+    scorer: VectorScorer,
+    users: Tensor,
+    k: int,
+    fetched: int,
+    filters: Filters,
+    barred: Tensor | None,
 ) -> Lists:
-    """The lists of some users, who may need different numbers of searches."""
+    """The lists of some users, who may need different numbers of searches.
+
+    Only those without enough items to find get what the filters leave out and is not ``barred``.
+    """
     items = torch.full((len(users), k), -1, device=scorer.device)
     scores = torch.full((len(users), k), -torch.inf, device=scorer.device)
     still = torch.arange(len(users), device=scorer.device)
@@ -134,7 +151,7 @@ def _widening(
         still = still[~enough]
         fetched *= WIDER
     if len(still):
-        excluded = None if filters.barred is None else filters.barred.nonzero().squeeze(1)
+        excluded = None if barred is None else barred.nonzero().squeeze(1)
         exact = list(top_k(scorer, users[still], k, seen=filters.seen, excluded=excluded))
         items[still] = torch.cat([lists.items for lists in exact])
         scores[still] = torch.cat([lists.scores for lists in exact])

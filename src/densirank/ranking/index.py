@@ -15,6 +15,7 @@ from densirank.ranking.approximate import Index, search_top_k
 from densirank.ranking.clusters import Clusters
 from densirank.ranking.hnsw import Hnsw
 from densirank.ranking.topk import Lists, top_k
+from densirank.ranking.untrained import without_items
 from densirank.scores import VectorScorer
 
 KINDS: dict[str, type[Index]] = {kind.kind: kind for kind in (Hnsw, Clusters)}
@@ -67,7 +68,10 @@ def build_index(
     index = KINDS[kind].build(scorer.item_vectors.cpu().float(), seed)
     seconds = time.perf_counter() - started
     chance = torch.Generator().manual_seed(seed)
-    users = torch.randperm(scorer.n_users, generator=chance)[: 2 * SAMPLE].to(scorer.device)
+    order, without = torch.randperm(scorer.n_users, generator=chance), without_items(scorer)
+    if without is not None:  # they get what is popular, without a search
+        order = order[~without[order].cpu()]
+    users = order[: 2 * SAMPLE].to(scorer.device)
     to_choose, to_measure = users[: (len(users) + 1) // 2], users[len(users) // 2 :]
     wanted = _items(top_k(scorer, to_choose, K, seen=seen))
     for effort in index.efforts:

@@ -87,9 +87,9 @@ class People:
 def unknown_users(
     user_ids: Vocabulary, item_counts: NDArray[np.int64], device: torch.device
 ) -> People:
-    """Users not seen in training, who get the popularity fallback."""
+    """Users not seen in training, or known without items, who get the popularity fallback."""
     popularity = log_popularity(item_counts).to(device)
-    scorer = VectorScorer(popularity.new_ones(len(user_ids), 1), popularity)
+    scorer = VectorScorer(popularity.new_ones(1, 1).expand(len(user_ids), 1), popularity)
     density = CalibratedScorer(scorer, Calibration(), torch.from_numpy(item_counts))
     rows = torch.arange(len(user_ids), device=device)
     return People("popular", user_ids, rows, density, scorer)

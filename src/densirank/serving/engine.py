@@ -110,7 +110,9 @@ def plain(engine: Engine, request: RecommendRequest) -> Plain | None:
     if not request.is_plain or request.size * request.k > MAX_TOGETHER:
         return None
     users = _find(engine, request)(request.users or (), "user")
-    return Plain(users, request.k, request.filter_seen) if (users >= 0).all() else None
+    if (users < 0).any() or (engine.data.user_counts[users] == 0).any():
+        return None
+    return Plain(users, request.k, request.filter_seen)
 
 
 def answer_together(engine: Engine, requests: Sequence[Plain]) -> list[bytes]:
@@ -196,7 +198,10 @@ class Group:
 
 
 def _groups(engine: Engine, request: RecommendRequest) -> Iterator[Group]:
-    """Known users or folded-in histories, then all others, unless they are skipped."""
+    """Known users or folded-in histories, then all others, unless they are skipped.
+
+    Known users without items get the popularity fallback.
+    """
     find = _find(engine, request)
     histories = [_history(engine, request, history) for history in request.histories or ()]
     if request.users is not None:
@@ -205,6 +210,13 @@ def _groups(engine: Engine, request: RecommendRequest) -> Iterator[Group]:
     else:
         is_known = np.array([(history >= 0).any() for history in histories])
     known, unknown = (np.flatnonzero(some).tolist() for some in (is_known, ~is_known))
+    if known and request.users is not None:
+        without = engine.data.user_counts[users[known]] == 0
+        if without.any():
+            places = np.array(known)
+            known = places[~without].tolist()
+            people = engine.ranker.people_without_items(torch.from_numpy(users[places[without]]))
+            yield replace(_group(engine, people), places=places[without].tolist())
     if known and request.users is not None:
         yield replace(_known(engine, users[known]), places=known)
     elif known:
@@ -225,9 +237,14 @@ def _history(engine: Engine, request: RecommendRequest, history: Sequence[int | 
 
 
 def _known(engine: Engine, users: Indices) -> Group:
-    ids = [engine.users.user_ids[user] for user in users.tolist()]
     people = replace(engine.users, rows=torch.from_numpy(users))
-    return Group(people, ids, range(len(ids)), engine.ranker)
+    return replace(_group(engine, people), ranker=engine.ranker)
+
+
+def _group(engine: Engine, people: People) -> Group:
+    """Users of the model by the ids that it knows them by."""
+    ids = [engine.users.user_ids[user] for user in people.rows.tolist()]
+    return Group(people, ids, range(len(ids)))
 
 
 def _folded_in(engine: Engine, histories: Sequence[Indices], places: list[int]) -> Group:

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import torch
 import torch._dynamo  # with Adam, and at once: every fork would load it
 from forking import forked, status_of
@@ -72,6 +73,9 @@ def cases() -> Iterator[tuple[str, Interactions, float | None, str, dict[str, An
     yield "every-item", DATA, None, "mle-lgcn", every_item
     weights = {"user_exponent": 0.5, "base_exponent": 0.5, "candidate_correction": 0.5}
     yield "weighted", DATA, None, "wd-mf", {"iterations": 5, **weights}
+    played = replace(DATA, weights=np.arange(len(DATA), dtype=np.float32) % 7 + 1)
+    recent = {"filter_weight": 0.3, "recency": 1.0, "iterations": 5}
+    yield "weighted-pairs", played, 0.2, "wd-lgcn", recent
     stops = {"validate_every": 2, "patience": 2, "filter_weight": 0.3}
     yield "validated", DATA, 0.2, "wd-lgcn", stops
     yield "few", FEW, None, "wd-lgcn", {"users_per_batch": 1, "iterations": 5}

@@ -21,6 +21,7 @@ NAMES = [
     "sampled",
     "every-item",
     "weighted",
+    "weighted-pairs",
     "validated",
     "few",
 ]

@@ -15,7 +15,7 @@ import densirank
 from densirank import METHODS, Interactions, Ranker
 from densirank.data.synthetic import planted
 from densirank.ranking import approximate
-from densirank.scores import VectorScorer
+from densirank.scores import Calibration, VectorScorer
 
 N_USERS, N_ITEMS = 60, 45
 NOBODYS = [0, 7, 8, 20, 44]
@@ -68,6 +68,19 @@ def test_items_that_nobody_had_come_last_at_every_door(method: str, tmp_path: Pa
         user = int(some.interactions_.user_ids[1])
         below, above = some.scores(user, NOBODYS), some.scores(user, others)
         assert below.max() < above.min()
+
+
+@pytest.mark.parametrize("exponent", [-1.5, 1.5])
+@pytest.mark.parametrize("settings", [{}, {"base_exponent": 2.0}])
+def test_they_come_last_by_probability_too(exponent: float, settings: dict[str, Any]) -> None:
+    ranker = _fitted("wd-mf", **settings)
+    ranker.calibration_ = Calibration(temperature=0.7, popularity_exponent=exponent)
+    lists = ranker.recommend(k=N_ITEMS, rank_by="probability")
+    for items in _orders(lists.filter(~pl.col("user_id").is_in(EMPTY))).values():
+        assert set(items[-len(NOBODYS) :]) == set(NOBODYS)
+    user = lists.filter(pl.col("user_id") == 1)
+    assert user["probability"].is_sorted(descending=True)
+    assert user["probability"].sum() == pytest.approx(1, abs=1e-4)
 
 
 def test_they_come_last_in_approximate_lists_and_among_similar_items(

@@ -54,6 +54,18 @@ class FallbackDensity(CalibratedScorer):
             self.scorer.popular(logits, users)
         return logits
 
+    def logits(
+        self, scores: Tensor, items: Tensor | None = None, out: Tensor | None = None
+    ) -> Tensor:
+        """The logits; a negative exponent of popularity does not favour items that nobody had."""
+        logits = super().logits(scores, items, out)
+        untrained, exponent = untrained_items(self.scorer), self.calibration.popularity_exponent
+        if untrained is None or exponent >= 0:
+            return logits
+        least = exponent * float(self.log_popularity.max())
+        added = self.log_popularity.new_zeros(self.n_items).index_fill(0, untrained, least)
+        return torch.add(logits, added if items is None else added[items], out=out)
+
 
 def with_fallbacks(
     scorer: VectorScorer, user_counts: NDArray[np.int64], item_counts: NDArray[np.int64]

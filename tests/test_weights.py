@@ -150,6 +150,22 @@ def test_people_who_are_folded_in_are_weighted_like_those_of_the_fit(method: str
     )
 
 
+@pytest.mark.parametrize("method", ["wd-mf", "als"])
+def test_an_explanation_is_of_the_weighted_history(method: str) -> None:
+    log = _log("different")
+    user = int(np.flatnonzero(log.user_counts > 3)[0])
+    ranker = _fitted(method, log)
+    items = log.items_of(user)
+    wanted = log.item_ids[int(np.setdiff1d(np.arange(log.n_items), items)[0])]
+    found = dict(ranker.explain(log.user_ids[user], wanted, k=50).rows())
+    history = log.select(log.users == user)
+    whole = ranker.fold_in(history).scores(log.user_ids[user], wanted)
+    for item in items:
+        rest = ranker.fold_in(history.select(history.items != item))
+        drop = float((whole - rest.scores(log.user_ids[user], wanted))[0])
+        assert found[log.item_ids[int(item)]] == pytest.approx(drop, rel=0.01, abs=1e-3)
+
+
 def test_als_keeps_the_unit_of_weights_when_it_is_saved(tmp_path: Any) -> None:
     ranker = _fitted("als", _log("different"))
     ranker.save(tmp_path / "model")

@@ -862,6 +862,11 @@ class Ranker:
         2
         """
         draws = self.held_out(validation).draws(calibration.MAX_USERS)
+        without = without_items(self.scorer_)
+        if without is not None:  # they get the popularity fallback, which no calibration changes
+            draws = replace(draws, users=draws.users[~without[draws.users]])
+            if len(draws.users) == 0:
+                raise InputError("no held-out user has an item in training: nothing to calibrate")
         density = self._density()
         self.calibration_ = calibration.fit_calibration(
             self.scorer_,

@@ -14,6 +14,7 @@ from scipy import sparse
 import densirank
 from densirank import METHODS, Interactions, Ranker
 from densirank.data.synthetic import planted
+from densirank.errors import InputError
 from densirank.ranking import approximate
 from densirank.scores import Calibration, VectorScorer
 
@@ -172,3 +173,13 @@ def test_where_all_have_interactions_the_scorer_is_as_it_was() -> None:
     ranker = Ranker("wd-mf", device="cpu", **SMALL).fit(train)
     assert type(ranker.scorer_) is VectorScorer
     assert torch.isfinite(ranker.scorer_.scores(torch.arange(20))).all()
+
+
+def test_a_calibration_looks_at_people_who_have_items() -> None:
+    ranker = _fitted("wd-mf")
+    held_out = [(user, item) for user in range(N_USERS) for item in (5, 6, 11)]
+    with_items = [(user, item) for user, item in held_out if user not in EMPTY]
+    found = [ranker.calibrate(pairs).calibration_ for pairs in (held_out, with_items)]
+    assert found[0] == found[1]
+    with pytest.raises(InputError, match="no held-out user has an item in training"):
+        ranker.calibrate([(EMPTY[0], 5)])

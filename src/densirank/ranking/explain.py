@@ -23,33 +23,50 @@ def contributions(
     trained: Trained, data: Interactions, user: int, item: int
 ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
     """(the other items of a user, their contributions to the score), highest first."""
-    history = data.items_of(user)
-    past = history[history != item]
+    history, weights = data.items_of(user), weights_of(data, user)
+    others = history != item
+    past = history[others]
     if len(past) == 0:
         raise InputError("the history has no other item that could explain this one")
-    (added,) = contributions_to(trained, past, [item], data)
+    own = None if weights is None else weights[others]
+    (added,) = contributions_to(trained, past, [item], data, own)
     order = np.argsort(-added, kind="stable")
     return past[order], added[order]
 
 
 def contributions_to(
-    trained: Trained, past: NDArray[np.int32], items: Sequence[int], data: Interactions
+    trained: Trained,
+    past: NDArray[np.int32],
+    items: Sequence[int],
+    data: Interactions,
+    weights: NDArray[np.float32] | None = None,
 ) -> NDArray[np.float64]:
     """What each past item contributes to the score of each of these items, (items, past items).
 
     The history is folded in once whole and once without each of its items, in order of time if the
-    data it is from are. An empty history has score 0.
+    data it is from are, and with the ``weights`` of its pairs. An empty history has score 0.
     """
-    whole = _scores(trained, [past], items, data)
+
+    def scores(without: range | None) -> NDArray[np.float64]:
+        """Of the history, or of those that one of these places is removed from."""
+        kept = [np.arange(len(past))]
+        if without is not None:
+            kept = [np.delete(kept[0], place) for place in without]
+        own = None if weights is None else [weights[places] for places in kept]
+        return _scores(trained, [past[places] for places in kept], items, data, own)
+
+    whole = scores(None)
     if len(past) == 1:
         return whole
     at_once = max(1, MAX_ENTRIES // len(past))
     blocks = (range(len(past))[start : start + at_once] for start in range(0, len(past), at_once))
-    without = [
-        _scores(trained, [np.delete(past, place) for place in block], items, data)
-        for block in blocks
-    ]
-    return whole - np.concatenate(without, axis=1)
+    without: NDArray[np.float64] = np.concatenate([scores(block) for block in blocks], axis=1)
+    return whole - without
+
+
+def weights_of(data: Interactions, user: int) -> NDArray[np.float32] | None:
+    """The weights of a user's pairs, in the order of the items; None if pairs have none."""
+    return None if data.weights is None else data.weights[slice(*data.indptr[user : user + 2])]
 
 
 def _scores(
@@ -57,6 +74,7 @@ def _scores(
     histories: list[NDArray[np.int32]],
     items: Sequence[int],
     data: Interactions,
+    weights: list[NDArray[np.float32]] | None,
 ) -> NDArray[np.float64]:
     """The scores of some items for each of these histories, (items, histories)."""
     people = Interactions(
@@ -64,6 +82,7 @@ def _scores(
         items=np.concatenate(histories),
         user_ids=Vocabulary.from_sorted(np.arange(len(histories))),
         item_ids=data.item_ids,
+        weights=None if weights is None else np.concatenate(weights),
         ordered=data.ordered,
     )
     scorer = fold_in(trained, people)

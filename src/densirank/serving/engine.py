@@ -20,7 +20,7 @@ from densirank.data.interactions import Interactions
 from densirank.data.titles import Titles
 from densirank.data.vocabulary import Vocabulary, named
 from densirank.ranker import Ranker, load
-from densirank.ranking.explain import contributions_to
+from densirank.ranking.explain import contributions_to, weights_of
 from densirank.ranking.lists import Choice, People
 from densirank.serving.errors import Problem
 from densirank.serving.schema import RecommendRequest
@@ -298,7 +298,9 @@ def _explain(engine: Engine, ranker: Ranker, row: int, items: list[Answer]) -> N
     listed = engine.indices([item["id"] for item in items], "item").tolist()
     if not listed:
         return
-    gains = contributions_to(ranker.trained, history, listed, ranker.interactions_)
+    weights = weights_of(ranker.interactions_, row)
+    recent = None if weights is None else weights[-EXPLAINED_HISTORY:]
+    gains = contributions_to(ranker.trained, history, listed, ranker.interactions_, recent)
     for item, index, gain in zip(items, listed, gains, strict=True):
         order = np.argsort(-gain, kind="stable")
         item["because"] = [

@@ -83,6 +83,7 @@ def test_order_and_integer_ids_come_back(tmp_path: Path) -> None:
     assert list(back.pairs()) == [(5, 30), (5, 10), (9, 10)]
 
 
+@pytest.mark.filterwarnings("ignore:popularity counts every pair alike")
 @pytest.mark.parametrize("kind", [np.int64, np.float32, np.uint16, np.uint64, ">i4"])
 def test_weights_and_times_come_back(tmp_path: Path, kind: Any) -> None:
     times = np.array([3, 1, 2], dtype=kind)
@@ -108,6 +109,7 @@ def test_models_without_weights_and_times_load(folder: Path, version: int) -> No
     assert (back.weights, back.timestamps) == (None, None)
 
 
+@pytest.mark.filterwarnings("ignore:popularity counts every pair alike")
 @pytest.mark.parametrize("name", ["history.weights", "history.timestamps", "history.items"])
 def test_histories_of_different_lengths_do_not_belong_together(tmp_path: Path, name: str) -> None:
     data = Interactions.from_pairs([5, 5, 9], [30, 10, 10], [3, 1, 2], [2.5, 1, 4])

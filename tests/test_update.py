@@ -68,6 +68,7 @@ def test_a_model_that_uses_the_order_is_not_updated_without_one() -> None:
     assert ranker.update(read([(0, 0)], ordered=True)).interactions_.ordered
 
 
+@pytest.mark.filterwarnings("ignore:popularity counts every pair alike")
 def test_weights_and_times_survive_a_save_and_an_update(tmp_path: Path) -> None:
     old = Interactions.from_pairs([1, 1, 2], [5, 6, 6], [10, 30, 5], [2, 1, 1])
     new = Interactions.from_pairs([1, 3], [5, 6], [20, 50], [4, 1])

@@ -95,7 +95,7 @@ class Number:
         bound = f"above {self.above:g}" if self.above is not None else f"of at least {least:g}"
         if self.above is not None and self.above < number < least:
             bound = f"of at least {least:g}"
-        if self.at_most < LARGEST or number > self.at_most:
+        if self.at_most < LARGEST or number > self.at_most:  # where it is more than prudence
             bound += f" and at most {self.at_most:g}"
         raise InputError(f"{key} must be a number {bound}, not {value!r}")
 
@@ -231,7 +231,9 @@ class TrainingSettings(Settings):
         "whitened momentum, or adam, which the paper uses.",
     )
     learning_rate: float = setting(
-        RATES["adam"], Number(above=0), "The optimiser's step size. Default: 0.2, with adam 0.05."
+        RATES["adam"],
+        Number(above=0, at_most=1e30),  # training says by itself where it is too large
+        "The optimiser's step size. Default: 0.2, with adam 0.05.",
     )
     warmup: int = setting(0, Whole(0), "Training steps over which the step size rises to it.")
     decay: float = setting(

@@ -123,13 +123,15 @@ def test_people_without_items_get_what_is_popular_at_every_door(
     ranker.save(tmp_path / "model")
     stranger = ranker.recommend(
         "x" if ranker.interactions_.user_ids.is_text else 10**6, k=9, unknown="popular"
-    ).drop("user_id")
+    ).drop("user_id", "kind")
     for some in (ranker, densirank.load(tmp_path / "model", "cpu")):
         for users in ([EMPTY[0], 1, EMPTY[1], 1], EMPTY, EMPTY[0]):
             lists = some.recommend(users, k=9)
             for user in EMPTY if users != EMPTY[0] else EMPTY[:1]:
                 own = lists.filter(pl.col("user_id") == user).drop("user_id")
                 assert own.equals(stranger)
+        backwards = some.recommend(EMPTY[::-1], k=9)
+        assert backwards["user_id"].unique(maintain_order=True).to_list() == EMPTY[::-1]
         everybody = some.recommend(k=9)
         assert everybody["user_id"].unique(maintain_order=True).to_list() == list(range(N_USERS))
         assert everybody.filter(pl.col("user_id") == EMPTY[1]).drop("user_id").equals(stranger)
@@ -142,6 +144,8 @@ def test_people_without_items_get_what_is_popular_at_every_door(
         )
         mixed = some.recommend([1, EMPTY[0], 10**6], k=9, unknown="popular")
         assert mixed["user_id"].unique(maintain_order=True).to_list() == [1, EMPTY[0], 10**6]
+        kinds = dict(mixed.select("user_id", "kind").rows())
+        assert kinds == {1: "known", EMPTY[0]: "popular", 10**6: "popular"}
         popular = Ranker("popularity", device="cpu").fit(_log())
         found, best = (r.evaluation(held_out, 5).per_user["ndcg"] for r in (some, popular))
         assert found[1:].tolist() == best[1:].tolist()

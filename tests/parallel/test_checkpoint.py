@@ -73,5 +73,5 @@ def test_a_damaged_checkpoint_is_refused_in_a_sentence(played: Any, damage: str)
     (complaint,) = [line for line in written.splitlines() if line.startswith("error:")]
     folder = Path(played.folder, damage)
     assert f"{folder / '1'} cannot be read as a checkpoint (" in complaint
-    assert f"remove {folder} to start anew" in complaint
+    assert f"delete {folder} to start again" in complaint
     assert "Traceback" not in written

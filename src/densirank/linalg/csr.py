@@ -1,4 +1,4 @@
-"""Rows of a compressed sparse matrix, on whatever device it lives."""
+"""Compressed sparse rows on any device."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from torch import Tensor
 
 from densirank.data.interactions import Interactions
 
-# What is used of it here has been stable since torch 2.0, and users can do nothing about it.
+# The functions used here have been stable since torch 2.0, and users cannot act on the warning.
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
 warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly disabled")
 
 KEPT = 200
-"""Scores that a user keeps in a sparse part: the highest among the items not had."""
+"""Scores of unseen items kept per user in a sparse part: the highest ones."""
 
 
 def sparse_matrix(indptr: Tensor, columns: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
-    """A sparse CSR tensor of parts that are known to fit together."""
+    """A sparse CSR tensor, without checks: the arguments are known to be consistent."""
     return torch.sparse_csr_tensor(indptr, columns, values, size=size, check_invariants=False)
 
 
@@ -51,7 +51,7 @@ class Rows:
 
     @cached_property
     def counts(self) -> Tensor:
-        """How many entries each row has."""
+        """The number of entries of each row."""
         return self.indptr.diff()
 
     @cached_property
@@ -61,7 +61,7 @@ class Rows:
         return rows.repeat_interleave(self.counts, output_size=len(self.columns))
 
     def entries_of(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """(indptr, entries): where the entries of these rows stand, row after row."""
+        """(indptr, entries): the positions of the entries of these rows, row by row."""
         starts, counts = self.indptr[rows], self.counts[rows]
         indptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
         total = int(indptr[-1])
@@ -69,20 +69,20 @@ class Rows:
         return indptr, torch.arange(total, device=rows.device) + shift
 
     def take(self, rows: Tensor) -> Rows:
-        """These rows, in this order, as a matrix of their own."""
+        """These rows, in this order, as a new matrix."""
         indptr, entries = self.entries_of(rows)
         return Rows(indptr, self.columns[entries])
 
 
 class RowSource(Protocol):
-    """Anything that rows can be taken from."""
+    """A source of rows."""
 
     def take(self, rows: Tensor) -> Rows: ...
 
 
 @dataclass(frozen=True)
 class RowsOnDemand:
-    """Each user's items, looked up when they are asked for: one request copies no whole log."""
+    """Each user's items, looked up on demand, so that a single request does not copy the log."""
 
     data: Interactions
     device: torch.device
@@ -102,7 +102,7 @@ class RowsOnDemand:
 
 @dataclass(frozen=True)
 class SparsePart:
-    """Scores that some items of some users have besides the dot product (an item–item filter's)."""
+    """Scores of some user–item pairs that are added to the dot product (item–item filters)."""
 
     rows: Rows
     values: Tensor  # (entries,) parallel to rows.columns
@@ -118,7 +118,7 @@ class SparsePart:
 
     @classmethod
     def joined(cls, parts: Iterable[SparsePart]) -> SparsePart:
-        """The users of several parts one after the other."""
+        """Concatenate parts by user."""
         parts = list(parts)
         counts = torch.cat([part.rows.counts for part in parts])
         indptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
@@ -132,28 +132,28 @@ class SparsePart:
         return sparse.csr_array(tuple(part.cpu().numpy() for part in entries), shape=shape)
 
     def take(self, users: Tensor) -> SparsePart:
-        """These users' parts, in this order, as a part of their own."""
+        """The parts of these users, in this order, as a new part."""
         indptr, entries = self.rows.entries_of(users)
         return SparsePart(Rows(indptr, self.rows.columns[entries]), self.values[entries])
 
     def kept(self, users: Tensor) -> SparsePart:
-        """These users' parts, which are kept as they are."""
+        """The stored parts of these users."""
         return self.take(users)
 
     def write(self, scores: Tensor, users: Tensor) -> None:
-        """Set scores, (users, items), to the users' parts and to 0 where there is none."""
+        """Set ``scores``, (users, items), to the users' parts, and to 0 where there is no entry."""
         own = self.take(users)
         scores.zero_()
         scores[own.rows.row_of_entry, own.rows.columns] = own.values
 
 
 class PartSource(Protocol):
-    """Anything that scores besides the dot product come from: stored, or made for who asks."""
+    """A source of scores that are added to the dot product: stored, or computed on demand."""
 
     def take(self, users: Tensor) -> SparsePart: ...
 
     def kept(self, users: Tensor) -> SparsePart:
-        """As a table: the :data:`KEPT` highest of items not had, and all of items had."""
+        """As a table: the :data:`KEPT` highest scores of unseen items, and all of seen items."""
         ...
 
     def write(self, scores: Tensor, users: Tensor) -> None: ...

@@ -1,4 +1,4 @@
-"""Some rows of a table, differentiably, where no row is asked for twice."""
+"""Differentiable selection of distinct rows of a table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def distinct_rows(table: Tensor, rows: Tensor) -> Tensor:
-    """``table[rows]`` for distinct ``rows``: the gradient is written back, not added row by row.
+    """``table[rows]`` for distinct ``rows``: the gradient is assigned to rows, not accumulated.
 
     >>> table = torch.ones(3, 2, requires_grad=True)
     >>> distinct_rows(table, torch.tensor([2, 0])).sum().backward()

@@ -1,8 +1,8 @@
-"""Products of sparse matrices that are too large to keep, the way each device computes them best.
+"""Products of sparse matrices that are too large to store, with an algorithm for each device.
 
-A GPU is slow where sparse meets sparse and fast where one side is dense. So some columns of the
-right side are written out, the product's columns are made of them, and each row keeps the highest
-entries it has seen so far. A CPU computes some rows at a time, sparse.
+A GPU is slow for sparse × sparse products and fast if one side is dense. There, a block of columns
+of the right side is made dense and multiplied, and each row keeps the highest entries seen so far.
+A CPU computes a block of rows at a time, sparse × sparse.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from densirank.linalg.csr import SparsePart, sparse_matrix
 from densirank.linalg.sparse import Matrix, best_entries, by_row_blocks, in_row_blocks, narrow
 
 COLUMN_BYTES = 2 << 30
-"""Bytes of the product's columns that are made at once; about four times as much is in use."""
+"""Bytes of the product's columns computed at a time; peak memory is about four times that."""
 
 BLOCK_TERMS = 1 << 24
-"""Multiplications of sparse rows that are made at once; about 64 bytes each are in use."""
+"""Multiplications of sparse rows done at a time; each takes about 64 bytes."""
 
 
 def best_of_product(left: Matrix, right: Matrix, count: int, device: torch.device) -> Matrix:
@@ -41,9 +41,9 @@ def best_of_product(left: Matrix, right: Matrix, count: int, device: torch.devic
 
 
 def write_product(left: SparsePart, right: SparsePart, out: Tensor) -> None:
-    """left @ right, all of it, in a table of (rows of left, columns of right).
+    """Write left @ right to a dense table, (rows of left, columns of right).
 
-    The sums are put together in a fixed order, so that they are the same each time.
+    The order of the sums is fixed, so the result is deterministic.
     """
     out.zero_()
     n_columns = out.shape[1]
@@ -57,7 +57,7 @@ def write_product(left: SparsePart, right: SparsePart, out: Tensor) -> None:
 
 
 def on_device(matrix: Matrix, device: torch.device) -> Tensor:
-    """A SciPy CSR array as a sparse tensor there."""
+    """A SciPy CSR array as a sparse tensor on a device."""
     indptr, indices, values = (
         torch.from_numpy(part.astype(kind)).to(device)
         for part, kind in (
@@ -70,7 +70,7 @@ def on_device(matrix: Matrix, device: torch.device) -> Tensor:
 
 
 def _to_scipy(best: Tensor, columns: Tensor, n_columns: int) -> Matrix:
-    """The positive entries of each row, in order of columns."""
+    """The positive entries of each row, sorted by column."""
     columns, order = columns.sort(dim=1)
     best = best.gather(1, order).float()
     there = best > 0
@@ -80,11 +80,11 @@ def _to_scipy(best: Tensor, columns: Tensor, n_columns: int) -> Matrix:
 
 
 BLOCK_BYTES = 256 << 20
-"""Memory for rows of a product that are written out at once, for each thread that does."""
+"""Memory for the dense rows of a product that each thread computes at a time."""
 
 
 def highest_of_product(left: Matrix, right: Matrix, count: int, device: torch.device) -> Matrix:
-    """The ``count`` highest entries of each row of left @ right, which has none below 0."""
+    """The ``count`` highest entries of each row of left @ right, which must not be negative."""
     if device.type == "cuda":
         return narrow(best_of_product(left, right, count, device))
     return narrow(by_row_blocks(left, right, lambda _, block: best_entries(block, count)))
@@ -93,9 +93,9 @@ def highest_of_product(left: Matrix, right: Matrix, count: int, device: torch.de
 def use_rows_of_product(
     left: Matrix, right: Matrix, device: torch.device, use: Callable[[slice, Tensor], None]
 ) -> None:
-    """Give ``use`` all of left @ right written out, as (which rows, these rows), each row once.
+    """Call ``use`` with (row slice, dense rows) for blocks that cover left @ right once.
 
-    On a CPU threads do so at the same time, in no order.
+    On a CPU, several threads call it concurrently, in any order.
     """
     at_once = max(1, BLOCK_BYTES // (4 * max(1, right.shape[1])))
 

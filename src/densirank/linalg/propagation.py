@@ -1,7 +1,7 @@
-"""The graph of who had what as an operator: vectors smoothed over K layers of neighbours.
+"""The user–item graph as a linear operator: vectors smoothed over K layers of neighbours.
 
 P = (I + Â + … + Â^K) / (K + 1) with Â = D^-½ A D^-½ (He et al. 2020). P is symmetric, so the
-gradient is carried back by the very same propagation and nothing of the way forward is kept.
+backward pass applies the same propagation and no activations are stored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from densirank.data.vocabulary import Vocabulary
 from densirank.linalg.csr import sparse_matrix
 from densirank.linalg.routes import Route
 
-_ROWS = 1 << 14  # of the graph, scaled at a time
+_ROWS = 1 << 14  # of the graph that are scaled at a time
 
 
 Operator = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -29,10 +29,10 @@ Operator = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 class Propagation:
-    """The operator P over a users–items graph, as two sparse matrices (one for each direction).
+    """The operator P of a user–item graph, as two sparse matrices (one for each direction).
 
-    With self-loops every node is also a neighbour of itself: D^-½ (A + I) D^-½, D the degrees
-    that come of it.
+    With self-loops, every node is also a neighbour of itself: Â = D^-½ (A + I) D^-½, where D are
+    the degrees including the loops.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Propagation:
         self_loops: bool = False,
         item_counts: NDArray[np.int64] | None = None,
     ) -> None:
-        """``item_counts`` are those of everybody where the data hold only some users."""
+        """``item_counts`` must be the counts over all users if the data hold only some of them."""
         self.layers = layers
         self.self_loops = self_loops
         counts = data.item_counts if item_counts is None else item_counts
@@ -55,7 +55,7 @@ class Propagation:
         self.to_items = _scaled(*data.by_item(), item_scale, user_scale, dtype)
 
     def to(self, device: torch.device) -> None:
-        """Move the graph to where the vectors are."""
+        """Move the graph to a device."""
         self.to_users = self.to_users.to(device)
         self.to_items = self.to_items.to(device)
         self._user_loops = self._user_loops.to(device)
@@ -90,27 +90,27 @@ class Propagation:
         return user_sum * share, item_sum * share
 
     def hop(self, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
-        """What the neighbours have: Â alone, and never self-loops."""
+        """One layer: the sums over neighbours by Â, without self-loops."""
         return self.to_users @ items, self.to_items @ users
 
 
 class ShardedPropagation(Propagation):
     """P over the whole graph: (own user vectors, own item vectors) → the same, propagated.
 
-    The users, and their edges, are split over the processes. A layer sends the vectors of items
-    alone: each process fetches those of the items its users had, which is all its users' sums need,
-    and brings back its users' part of the items' sums. A user's vector never leaves its process,
-    and neither does an edge.
+    Users and their edges are divided over the processes. A layer sends item vectors only: each
+    process fetches the vectors of its users' items, which are all that its users' sums need, and
+    returns its users' contribution to the items' sums. User vectors and edges never leave their
+    process.
 
-    The other way is to split by dimension, every process carrying d/N numbers of every vector
-    through all layers: a step then sends vectors only before and after. On Gowalla (K = 3, d = 64,
-    batches of 2,500 users) a process sends 7 MB a step by dimension and 69 MB by rows where there
-    are two, 13 and 95 MB where there are eight. But by dimension every process holds the whole
-    graph, 16 bytes a pair, the first thing to outgrow a machine, and reads the whole log; and
-    whitening and clipping, which look at whole vectors, send what propagation does not. By rows a
-    process holds 1/N of everything and what it sends depends on its items alone.
+    The alternative is to split by dimension, so that every process propagates d/N numbers of every
+    vector and a step sends vectors only before and after the propagation. On Gowalla (K = 3,
+    d = 64, batches of 2,500 users) a process sends 7 MB per step by dimension and 69 MB by rows
+    with two processes, and 13 and 95 MB with eight. But by dimension every process reads the whole
+    log and holds the whole graph, 16 bytes per pair, which is the first thing to exceed the memory
+    of a machine; and whitening and clipping, which need whole vectors, send what propagation does
+    not. By rows, a process holds 1/N of everything and what it sends depends on its items only.
 
-    A class of its own: a process alone would copy, for nothing, the rows that this one fetches.
+    It is a separate class because a single process would copy the fetched rows needlessly.
     """
 
     def __init__(self, share: Share, layers: int) -> None:
@@ -120,7 +120,7 @@ class ShardedPropagation(Propagation):
         self._route = Route(world, share.own.n_items, torch.from_numpy(near).to(world.device))
 
     def __call__(self, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
-        """P applied to what every process has, by Horner's rule."""
+        """P applied to the vectors of all processes, by Horner's rule."""
         user_sum, item_sum = users, items
         for _ in range(self.layers):
             near = self._route.fetch(item_sum)
@@ -132,7 +132,7 @@ class ShardedPropagation(Propagation):
 
 
 def _of_items(data: Interactions, items: NDArray[np.intp]) -> Interactions:
-    """The same pairs with these items alone, all that occur among them, numbered from 0."""
+    """The same pairs with the items renumbered from 0; ``items`` are all items that occur."""
     number = np.zeros(data.n_items, dtype=np.int32)
     number[items] = np.arange(len(items), dtype=np.int32)
     item_ids = Vocabulary.from_sorted(data.item_ids.ids[items])
@@ -140,7 +140,7 @@ def _of_items(data: Interactions, items: NDArray[np.intp]) -> Interactions:
 
 
 def self_adjoint(operator: Operator, users: Tensor, items: Tensor) -> tuple[Tensor, Tensor]:
-    """A symmetric operator, differentiated by itself."""
+    """Apply a symmetric operator, which is also its own backward pass."""
     user_vectors, item_vectors = _SelfAdjoint.apply(  # type: ignore[no-untyped-call]
         users, items, operator
     )
@@ -176,8 +176,8 @@ def _scaled(
 ) -> Tensor:
     """The sparse CSR tensor with the product of both scales at every pair.
 
-    Its indices are 32-bit where they suffice: half the bytes to read. The products are made some
-    rows at a time, so that nothing in double precision is as long as the pairs.
+    Indices are 32-bit if possible, which halves the bytes to read. The products are computed for a
+    block of rows at a time, so that no float64 array is as long as the pairs.
     """
     values = torch.empty(len(columns), dtype=dtype)
     for start in range(0, len(row_scale), _ROWS):
@@ -188,7 +188,7 @@ def _scaled(
     index_type = np.int32 if len(columns) < 2**31 else np.int64
     return sparse_matrix(
         torch.from_numpy(indptr.astype(index_type)),
-        torch.from_numpy(np.require(columns, index_type, "W")),  # a copy only where it must be
+        torch.from_numpy(np.require(columns, index_type, "W")),  # copies only if necessary
         values,
         (len(row_scale), len(column_scale)),
     )

@@ -1,9 +1,9 @@
-"""Rows of a table that is sharded: fetched from the processes that own them, and brought back.
+"""Row exchange of sharded tables: fetch rows from their owners, and return gradients to them.
 
-Fetching and bringing back are adjoint, so each is the other's gradient. What an all-reduce of the
-gradients of a replicated table would send is just what these two send together (an all-reduce is a
-reduce-scatter and an all-gather), and only for the rows that are used. So no table is replicated:
-a process holds, clips and moves its own rows, in 1/N of the memory.
+The two operations are adjoint, so each is the backward pass of the other. Together they send as
+much as an all-reduce of the gradients of a replicated table (an all-reduce is a reduce-scatter and
+an all-gather), but only for the rows that are used. No table is replicated: a process stores, clips
+and updates its own rows, in 1/N of the memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from densirank.world import World
 
 
 class Route:
-    """Which rows of a sharded table this process reads, and which of its own the others read."""
+    """The rows of a sharded table that this process reads, and its rows that others read."""
 
     def __init__(self, world: World, n_rows: int, wanted: Tensor) -> None:
         """``wanted`` are distinct rows of the table, in any order."""
@@ -34,13 +34,13 @@ class Route:
         self._asked_for = world.exchange(ordered, self._from_each, self._to_each) - own.start
 
     def fetch(self, own_rows: Tensor) -> Tensor:
-        """The wanted rows, (wanted, dim), of a table of which every process passes its own."""
+        """The wanted rows, (wanted, dim); every process passes the rows that it owns."""
         asked_for = own_rows.index_select(0, self._asked_for)
         came = self._world.exchange(asked_for, self._to_each, self._from_each)
         return torch.empty_like(came).index_copy_(0, self._order, came)
 
     def bring_back(self, rows: Tensor) -> Tensor:
-        """For every own row the sum over all processes, always in the same order."""
+        """The sum over all processes for every own row, in a fixed order."""
         ordered = rows.index_select(0, self._order)
         came = self._world.exchange(ordered, self._from_each, self._to_each)
         own_rows = came.new_zeros(self._n_own, came.shape[1])
@@ -50,7 +50,7 @@ class Route:
 
 
 def fetched(own_rows: Tensor, route: Route) -> Tensor:
-    """The rows that the route leads to, differentiably."""
+    """Differentiable :meth:`Route.fetch`."""
     rows: Tensor = _Fetched.apply(own_rows, route)  # type: ignore[no-untyped-call]
     return rows
 

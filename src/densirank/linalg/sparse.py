@@ -1,7 +1,7 @@
-"""Products of sparse matrices of which every row keeps its highest entries alone.
+"""Products of sparse matrices that keep only the highest entries of each row.
 
-What items have to do with each other, and so with people, is such a product. Whole, it would be far
-larger than its factors; it is made some rows at a time, and memory grows with the rows alone.
+Item–item similarities and the scores derived from them are such products. The full product would be
+far larger than its factors, so it is computed in blocks of rows with bounded memory.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 BLOCK_PRODUCTS = 1 << 20
-"""Multiplications of sparse rows that are made at once: they bound the memory on the way, and so
-few of them are done in memory that is used again and again, which is faster than new memory."""
+"""Multiplications of sparse rows per block: a bound on memory, small enough that blocks reuse the
+same memory, which is faster than allocating new memory."""
 
 Matrix = Any  # a SciPy CSR array: SciPy has no types
 T = TypeVar("T")
 
 
 def in_row_blocks(left: Matrix, right: Matrix, use: Callable[[slice, Matrix], T]) -> list[T]:
-    """What ``use`` makes of left @ right, given (which rows, these rows) as memory allows.
+    """Call ``use`` with (row slice, rows) for blocks of left @ right; return its results.
 
-    SciPy's products hold no lock, so that threads make several blocks at the same time.
+    SciPy's products release the GIL, so threads compute several blocks at the same time.
     """
     left, right = narrow(left), narrow(right)
 
@@ -42,12 +42,12 @@ def in_row_blocks(left: Matrix, right: Matrix, use: Callable[[slice, Matrix], T]
 
 
 def by_row_blocks(left: Matrix, right: Matrix, keep: Callable[[slice, Matrix], Matrix]) -> Matrix:
-    """What ``keep`` leaves of left @ right, as one matrix."""
+    """left @ right reduced by ``keep`` block by block, as one matrix."""
     return sparse.vstack(in_row_blocks(left, right, keep), format="csr")
 
 
 def best_entries(block: Matrix, count: int, barred: Matrix | None = None) -> Matrix:
-    """The ``count`` highest entries of each row, in order of columns; none that are ``barred``."""
+    """The ``count`` highest entries of each row, sorted by column, without ``barred`` entries."""
     if barred is not None:
         block = without(block, barred)
     counts = np.diff(block.indptr)
@@ -64,7 +64,7 @@ def best_entries(block: Matrix, count: int, barred: Matrix | None = None) -> Mat
 
 
 def best_besides(block: Matrix, count: int, had: Matrix) -> Matrix:
-    """The ``count`` highest entries of each row where ``had`` has none, and all others."""
+    """All entries at the positions of ``had``, and the ``count`` highest others of each row."""
     ones = sparse.csr_array(
         (np.ones_like(had.data, block.dtype), had.indices, had.indptr), had.shape
     )
@@ -72,10 +72,10 @@ def best_besides(block: Matrix, count: int, had: Matrix) -> Matrix:
 
 
 def without(block: Matrix, barred: Matrix) -> Matrix:
-    """The entries of a matrix that do not stand where another has some."""
+    """The entries of a matrix at positions where ``barred`` has none."""
     ones = np.ones(barred.nnz, dtype=block.dtype)
     there = sparse.csr_array((ones, barred.indices, barred.indptr), shape=barred.shape)
-    return block - block.multiply(there)  # SciPy keeps no zeros that a difference comes to
+    return block - block.multiply(there)  # SciPy drops the zeros of a difference
 
 
 def scaled(
@@ -84,7 +84,7 @@ def scaled(
     by_row: NDArray[np.floating[Any]] | None = None,
     by_column: NDArray[np.floating[Any]] | None = None,
 ) -> Matrix:
-    """The same with each row, or each column, multiplied by a number of its own."""
+    """The matrix with each row or column multiplied by a factor."""
     values = matrix.data
     if by_row is not None:
         values = values * np.repeat(by_row, np.diff(matrix.indptr)).astype(values.dtype)
@@ -94,9 +94,9 @@ def scaled(
 
 
 def column_table(matrix: Matrix, width: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """(columns, which of them are there), each (rows, width): rows' entries side by side.
+    """(columns, mask), each (rows, width): the columns of each row's entries.
 
-    A row with fewer of them has its own number for the rest.
+    Rows with fewer entries are padded with their own row number.
     """
     there = np.arange(width) < np.diff(matrix.indptr)[:, None]
     columns = np.repeat(np.arange(len(there))[:, None], width, axis=1)
@@ -105,7 +105,7 @@ def column_table(matrix: Matrix, width: int) -> tuple[NDArray[np.int64], NDArray
 
 
 def narrow(matrix: Matrix) -> Matrix:
-    """The same with 32-bit indices where they suffice: a product is bound by the bytes it reads."""
+    """The matrix with 32-bit indices if they suffice: products are bound by memory reads."""
     if matrix.indices.dtype == np.int32 or max(matrix.nnz, *matrix.shape) >= 2**31:
         return matrix
     indices, indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
@@ -115,8 +115,7 @@ def narrow(matrix: Matrix) -> Matrix:
 def _so_many(
     places: NDArray[np.int64], block: Matrix, least: NDArray[Any], count: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(the places, where each row's begin): of those as high as the least, as many as there is
-    room for."""
+    """(positions, row pointers): of the entries equal to the least, only as many as fit."""
     row = np.searchsorted(block.indptr, places, side="right") - 1
     n_rows = len(least)
     is_least = block.data[places] == least[row]
@@ -129,7 +128,7 @@ def _so_many(
 
 
 def _row_blocks(left: Matrix, right: Matrix) -> Iterator[slice]:
-    """The rows of left @ right that a block may hold."""
+    """Slices of rows of left @ right, one per block."""
     lengths = right.indptr[left.indices + 1] - right.indptr[left.indices]
     work = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))[left.indptr]
     first = 0

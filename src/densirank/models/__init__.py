@@ -1,4 +1,4 @@
-"""How f_u(i) is made: a file a model, with its settings and its fold-in."""
+"""Models of the scores f_u(i): one file per model, with its settings and its fold-in."""
 
 from densirank.models.adversaries import RankingCritic, RankingGenerator
 from densirank.models.als import AlternatingLeastSquares
@@ -29,6 +29,6 @@ MODELS: dict[str, type[Model]] = {
         AlternatingLeastSquares,
     )
 }
-"""The models by the names that methods call them by."""
+"""All models by name, as methods refer to them."""
 
 __all__ = ["MODELS", "Model"]

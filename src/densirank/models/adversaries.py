@@ -1,4 +1,4 @@
-"""A critic and a generator that are trained against each other, as one model."""
+"""Adversarial training: a critic and a generator trained against each other, as one model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from densirank.settings import Settings
 
 
 class Adversaries(Model):
-    """A batch has the vectors of both, the critic's first; one of them ranks."""
+    """Two factorisations; batch vectors concatenate the critic's and the generator's. One ranks."""
 
     settings = VectorSettings
     folds_in = True
@@ -27,7 +27,7 @@ class Adversaries(Model):
 
     @classmethod
     def of(cls, data: Interactions, settings: Settings, generator: torch.Generator) -> Self:
-        """Two factorisations."""
+        """Create two matrix factorisations."""
         critic = MatrixFactorisation.of(data, settings, generator)
         return cls(critic, MatrixFactorisation.of(data, settings, generator))
 
@@ -51,7 +51,7 @@ class Adversaries(Model):
         return user_vectors, item_vectors
 
     def clip_(self, max_norm: float) -> None:
-        """The critic alone, whose Lipschitz constant it bounds."""
+        """Clip only the critic, which bounds its Lipschitz constant."""
         self.critic.clip_(max_norm)
 
     def regularised(
@@ -63,14 +63,14 @@ class Adversaries(Model):
 
 
 class RankingCritic(Adversaries):
-    """The critic ranks."""
+    """Adversarial model that ranks with its critic."""
 
     name = "mf-critic"
     generator_ranks = False
 
 
 class RankingGenerator(Adversaries):
-    """The generator ranks."""
+    """Adversarial model that ranks with its generator."""
 
     name = "mf-generator"
     generator_ranks = True

@@ -1,8 +1,8 @@
-"""EASE (Steck 2019): the item–item weights that best give back each user's items by the others.
+"""EASE (Steck 2019): item–item weights that reconstruct each user's items from their other items.
 
-With X the users × items matrix of who had what, B minimises ‖X − XB‖² + λ‖B‖² under diag B = 0. Its
-closed form is B_ij = −P_ij / P_jj off the diagonal, with P = (XᵀX + λI)^-1. It has an entry for any
-two items, so it lives as long as scores are made of it and no longer.
+With X the binary users × items matrix, B minimises ‖X − XB‖² + λ‖B‖² subject to diag B = 0. The
+closed form is B_ij = −P_ij / P_jj off the diagonal, with P = (XᵀX + λI)^-1. B is a dense (items,
+items) matrix, so it is freed as soon as the scores are computed.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class EaseSettings(Settings):
     searched: ClassVar[Space] = {"l2": Range(10.0, 5000.0, log=True)}
 
     l2: float = setting(500.0, Number(), "Weight λ of the squared weights.")
-    neighbours: int = setting(200, Whole(1), "Similar items that are kept of each item.")
+    neighbours: int = setting(200, Whole(1), "Number of similar items kept for each item.")
 
 
 class Ease(ItemItem):
-    """f_u(i) = Σ B_ji over the user's items j."""
+    """EASE: f_u(i) = Σ B_ji over the user's items j."""
 
     name = "ease"
     settings = EaseSettings
@@ -61,11 +61,11 @@ class Ease(ItemItem):
 
 
 def item_weights(data: Interactions, l2: float, device: torch.device) -> Tensor:
-    """B, (items, items), made in the memory of XᵀX."""
+    """B, (items, items), computed in the memory of XᵀX."""
     _require_memory(data.n_items, device)
     matrix = _gram(data, device)
     matrix.diagonal().add_(l2)
-    in_lapack_order = matrix.mT  # the same numbers: symmetric
+    in_lapack_order = matrix.mT  # symmetric, so the values are the same
     failure = torch.zeros((), dtype=torch.int32, device=device)
     torch.linalg.cholesky_ex(in_lapack_order, out=(in_lapack_order, failure))
     if failure:
@@ -76,7 +76,7 @@ def item_weights(data: Interactions, l2: float, device: torch.device) -> Tensor:
 
 
 def _require_memory(n_items: int, device: torch.device) -> None:
-    """Refuse what cannot fit: a GPU inverts into a second matrix, a CPU in place."""
+    """Raise if the matrix does not fit: a GPU inverts into a second matrix, a CPU in place."""
     needed = (1 if device.type == "cpu" else 2) * 4 * n_items**2
     there = memory_bytes(device)
     if needed > there:
@@ -87,7 +87,7 @@ def _require_memory(n_items: int, device: torch.device) -> None:
 
 
 def _gram(data: Interactions, device: torch.device) -> Tensor:
-    """XᵀX, (items, items): how many users have both."""
+    """XᵀX, (items, items): the number of users who have both items."""
     owned = data.matrix()
     gram = torch.empty(data.n_items, data.n_items, device=device)
 
@@ -99,7 +99,7 @@ def _gram(data: Interactions, device: torch.device) -> Tensor:
 
 
 def _scores_not_had(data: Interactions, weights: Tensor, had_: list[Tensor]) -> Iterator[Tensor]:
-    """XB with 0 for the items a user has, whose scores ``had_`` is given; some users at a time."""
+    """Blocks of XB with 0 for the user's own items, whose scores are appended to ``had_``."""
     had = Rows.of(data, weights.device)
     everybody = torch.arange(data.n_users, device=weights.device)
     for users in torch.split(everybody, _rows_at_once(data)):
@@ -112,9 +112,9 @@ def _scores_not_had(data: Interactions, weights: Tensor, had_: list[Tensor]) -> 
 
 
 def _highest(blocks: Iterable[Tensor], count: int) -> SparsePart:
-    """The ``count`` highest entries of each row as far as they are above 0, which others stand for.
+    """The ``count`` highest positive entries of each row.
 
-    Were negative ones kept, they would come after those that are not.
+    All other entries count as 0, so a negative entry that was kept would rank below them.
     """
     counts, columns, values = [], [], []
     for block in blocks:

@@ -1,4 +1,4 @@
-"""ENMF (Chen et al. 2020): matrix factorisation with a weight for every dimension."""
+"""ENMF (Chen et al. 2020): matrix factorisation with a weight for each dimension."""
 
 from __future__ import annotations
 
@@ -23,13 +23,11 @@ class ENMFSettings(VectorSettings):
 
     searched: ClassVar[Space] = {"dropout": Range(0.0, 0.7)}
 
-    dropout: float = setting(
-        0.3, Number(at_most=0.99), "Share of e_u's numbers that training leaves out."
-    )
+    dropout: float = setting(0.3, Number(at_most=0.99), "Dropout rate of e_u in training.")
 
 
 class ENMF(Factorisation):
-    """f_u(i) = hᵀ(e_u ⊙ e_i), which is (h ⊙ e_u) · e_i; parts of e_u drop out while training."""
+    """f_u(i) = hᵀ(e_u ⊙ e_i) = (h ⊙ e_u) · e_i, with dropout on e_u in training."""
 
     name = "enmf"
     settings = ENMFSettings
@@ -49,7 +47,7 @@ class ENMF(Factorisation):
 
     @classmethod
     def fold_in(cls, trained: Trained, histories: Interactions) -> NewUsers:
-        """A linear system for each user, where the risk is the squared one."""
+        """Solve a linear system for each user if the risk is the squared one."""
         settings, items = trained.settings, trained.item_vectors
         if not isinstance(settings, SquaredSettings):
             return super().fold_in(trained, histories)

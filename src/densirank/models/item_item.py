@@ -1,4 +1,4 @@
-"""Models without vectors: a score is what the user's items say of an item, added up."""
+"""Item–item models: a score is a sum of weights between the user's items and the scored item."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from densirank.models.base import Made, NewUsers, Trained
 
 
 class ItemItem(Made):
-    """f_u(i) = Σ w_ji over the user's items j, for items had and the best others; 0 elsewhere.
+    """f_u(i) = Σ w_ji over the user's items j, kept for these and the highest other items.
 
-    The vectors have no dimensions, so that the sparse part is all there is of a score.
+    All other scores are 0. The vectors have zero dimensions: scores come from the sparse part only.
     """
 
-    takes_filters = False  # it is such a filter itself
+    takes_filters = False  # the model is an item–item filter itself
     folds_in = True
 
     def __init__(self, data: Interactions) -> None:
@@ -29,23 +29,23 @@ class ItemItem(Made):
         self._neighbours: SparsePart | None = None
 
     def solve(self, device: torch.device) -> tuple[SparsePart, SparsePart]:
-        """(each user's own and best scores, each item's neighbours and their weights)."""
+        """(scores of own and best other items per user, neighbours and weights per item)."""
         raise NotImplementedError
 
     @staticmethod
     def weights(near: Matrix) -> Matrix:
-        """W of the scores R_u W, made of the neighbours that each item keeps."""
+        """W of the scores R_u W, from the neighbours kept for each item."""
         return near
 
     @classmethod
     def fold_in(cls, trained: Trained, histories: Interactions) -> NewUsers:
-        """Vectors without dimensions."""
+        """Vectors of zero dimensions."""
         nothing = trained.item_vectors.new_zeros(histories.n_users, 0)
         return NewUsers(nothing, nothing)
 
     @classmethod
     def fold_in_sparse(cls, trained: Trained, histories: Interactions) -> SparsePart:
-        """The scores of items had, and the best of others."""
+        """The scores of the user's items and the highest scores of other items."""
         scorer, had = trained.scorer, histories.matrix()
         assert scorer.neighbours is not None, "a model of items by items keeps its neighbours"
         weights = cls.weights(scorer.neighbours.to_scipy(scorer.n_items))
@@ -55,7 +55,7 @@ class ItemItem(Made):
         return SparsePart.of(best, scorer.device)
 
     def prepare(self, hardware: Hardware) -> Self:
-        """Find the scores: how depends on where."""
+        """Compute the scores; the algorithm depends on the device."""
         self._scores, self._neighbours = self.solve(hardware.device)
         return super().prepare(hardware)
 

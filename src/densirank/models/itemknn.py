@@ -1,4 +1,4 @@
-"""ItemKNN (Sarwar et al. 2001): an item is for those who have the items most similar to it."""
+"""ItemKNN (Sarwar et al. 2001): recommend the items most similar to the user's items."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class ItemKNNSettings(Settings):
         "neighbours": Range(10, 1000, log=True),
     }
 
-    l2: float = setting(50.0, Number(), "Shrinkage of similarities that rest on few users.")
-    neighbours: int = setting(200, Whole(1), "Similar items that are kept of each item.")
+    l2: float = setting(50.0, Number(), "Shrinkage of similarities that are based on few users.")
+    neighbours: int = setting(200, Whole(1), "Number of similar items kept for each item.")
 
 
 class ItemKNN(ItemItem):
-    """f_u(i) = Σ s_ij over the items j that are user u's and among the most similar to i."""
+    """f_u(i) = Σ s_ij over the user's items j that are among the most similar ones to i."""
 
     name = "itemknn"
     settings = ItemKNNSettings
@@ -63,8 +63,8 @@ class ItemKNN(ItemItem):
 def nearest_items(data: Interactions, count: int, shrinkage: float) -> Matrix:
     """Each item's ``count`` most similar others, s_ij = n_ij / (√(n_i n_j) + shrinkage).
 
-    n_i users have item i and n_ij both: a cosine, made smaller where it rests on few users. Of a
-    very long history some items alone are counted in n_ij.
+    n_i users have item i and n_ij have both: a cosine, shrunk where it is based on few users. Of a
+    very long history, only some items are counted in n_ij.
     """
     kept = standing_together(data)
     owned = (data if isinstance(kept, slice) else data.select(kept)).matrix()

@@ -1,8 +1,8 @@
-"""LightGCN (He et al. 2020): vectors smoothed over the graph of who had what.
+"""LightGCN (He et al. 2020): vectors smoothed over the user–item graph.
 
 The final vectors are linear in the trainable first layer, E = P E⁽¹⁾ with
-P = (I + Â + … + Â^K) / (K + 1) and Â = D^-½ A D^-½. P is symmetric, so the gradient is carried
-back by the very same propagation and nothing of the way forward needs to be kept.
+P = (I + Â + … + Â^K) / (K + 1) and Â = D^-½ A D^-½. P is symmetric, so the backward pass applies
+the same propagation and no activations need to be stored.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class LightGCNSettings(VectorSettings):
     inference_layers: int | None = setting(
         None,
         Whole(0, (None,)),
-        "Propagation layers once it is trained; none: as many as in training.",
+        "Propagation layers after training; none: as many as in training.",
     )
 
     @property
     def final_layers(self) -> int:
-        """Propagation layers once training is over."""
+        """Propagation layers after training."""
         return self.layers if self.inference_layers is None else self.inference_layers
 
 
@@ -57,7 +57,7 @@ class LightGCN(Factorisation):
 
     name = "lightgcn"
     settings = LightGCNSettings
-    optimiser: ClassVar[Optimiser] = "whitened"  # a graph shares anyway
+    optimiser: ClassVar[Optimiser] = "whitened"  # the graph couples all vectors anyway
     folds_in = True
     self_loops: ClassVar[bool] = False
 
@@ -83,7 +83,7 @@ class LightGCN(Factorisation):
 
     @classmethod
     def fold_in(cls, trained: Trained, histories: Interactions) -> NewUsers:
-        """What the items say, and the first-layer vector of least own risk added to it."""
+        """Items' messages summed, plus the first-layer vector that minimises the own risk."""
         assert isinstance(trained.settings, LightGCNSettings)
         if trained.items.messages is None:
             raise InputError(NOT_KEPT.format("what its items pass on to users"))
@@ -114,8 +114,8 @@ class LightGCN(Factorisation):
     def messages(self) -> Tensor | None:
         """n_i^-½ s_i / (K + 1), for e_u = (x_u + Σ s_i / √(n_u n_i)) / (K + 1).
 
-        s is what Horner's rule has before its last layer, and K times what P of K − 1 layers makes.
-        With self-loops a user also hears what they said themselves, which is no part of this.
+        s is the state of Horner's rule before its last layer: K times the output of P with K − 1
+        layers. With self-loops, the user's own term is not included.
         """
         layers = self.final_layers
         if layers == 0:
@@ -128,14 +128,14 @@ class LightGCN(Factorisation):
         self.register_buffer("item_scale", scale, persistent=False)
 
     def _propagated(self, layers: int) -> tuple[Tensor, Tensor]:
-        """P of another depth, applied to the trainable vectors."""
+        """P with another number of layers, applied to the trainable vectors."""
         operator = copy(self.propagation)
         operator.layers = layers
         return operator(self.user_table, self.item_table)
 
 
 class ShardedLightGCN(Sharded, LightGCN):
-    """The rows of one process, and the edges of its users."""
+    """LightGCN sharded by row: the rows of one process and the edges of its users."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ LightGCN.sharded = ShardedLightGCN
 
 
 class LightGCNWithLoops(LightGCN):
-    """The same with every node a neighbour of itself, as in DREGN-CF."""
+    """LightGCN with self-loops, as in DREGN-CF."""
 
     name = "lightgcn-loops"
     optimiser = "adam"

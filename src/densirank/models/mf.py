@@ -1,4 +1,4 @@
-"""Matrix factorisation: the trainable vectors are the vectors."""
+"""Matrix factorisation: the trainable vectors are used directly."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from densirank.settings import Settings
 
 
 class MatrixFactorisation(Factorisation):
-    """f_u(i) = e_u · e_i with free vectors."""
+    """Matrix factorisation: f_u(i) = e_u · e_i."""
 
     name = "mf"
     folds_in = True
@@ -26,7 +26,7 @@ class MatrixFactorisation(Factorisation):
 
     @classmethod
     def fold_in(cls, trained: Trained, histories: Interactions) -> NewUsers:
-        """The vector of least own risk."""
+        """The vector that minimises the user's part of the risk."""
         items = trained.item_vectors
         nothing = items.new_zeros(histories.n_users, items.shape[1])
         own = trained.least_own_risk(histories, nothing, 1)
@@ -37,7 +37,7 @@ class MatrixFactorisation(Factorisation):
 
 
 class ShardedMatrixFactorisation(Sharded, MatrixFactorisation):
-    """The rows of one process."""
+    """Matrix factorisation sharded by row: the rows of one process."""
 
 
 MatrixFactorisation.sharded = ShardedMatrixFactorisation

@@ -1,8 +1,8 @@
-"""Mult-VAE (Liang et al. 2018): an auto-encoder of people's histories.
+"""Mult-VAE (Liang et al. 2018): a variational auto-encoder of user histories.
 
-items → 3d → d (mean and variance) → 3d → items, with tanh between. The last step is linear, so its
-scores are dot products as everybody's are: of the decoder's last layer, with a one behind it, and
-each item's weights, with its bias behind them.
+items → 3d → d (mean and variance) → 3d → items, with tanh in between. The last layer is linear, so
+scores are dot products as in other models: the user vector is the decoder's last hidden layer with
+a 1 appended, the item vector is the item's weights with its bias appended.
 """
 
 from __future__ import annotations
@@ -33,13 +33,11 @@ class MultVAESettings(VectorSettings, TrainingSettings):
 
     searched: ClassVar[Space] = {"dropout": Range(0.0, 0.7), "l2": Range(0.1, 5.0, log=True)}
 
-    dropout: float = setting(
-        0.7, Number(at_most=0.99), "Share of a history that training leaves out."
-    )
+    dropout: float = setting(0.7, Number(at_most=0.99), "Dropout rate of a history in training.")
 
 
 class MultVAE(Model):
-    """User vectors are made of the history alone; a user has no parameter of their own."""
+    """Variational auto-encoder; user vectors depend on the history only, not on user parameters."""
 
     name = "mult-vae"
     settings = MultVAESettings
@@ -78,13 +76,13 @@ class MultVAE(Model):
 
     @classmethod
     def of(cls, data: Interactions, settings: Settings, generator: torch.Generator) -> Self:
-        """λ rises to its full weight over all iterations."""
+        """Create the model; λ rises to its full weight over all iterations."""
         assert isinstance(settings, MultVAESettings)
         return cls(data, settings.dim, settings.dropout, settings.iterations, generator)
 
     @classmethod
     def fold_in(cls, trained: Trained, histories: Interactions) -> NewUsers:
-        """What the encoder makes of a history, whosever it is."""
+        """Apply the trained encoder and decoder to new histories."""
         if not trained.parameters:
             raise InputError(NOT_KEPT.format("its encoder"))
         model = cls.of(histories, trained.settings, torch.Generator().manual_seed(0))
@@ -103,7 +101,7 @@ class MultVAE(Model):
         return self._decode(mean), torch.cat([self.item_table, self.item_bias], dim=1)
 
     def batch_vectors(self, users: Tensor, items: Tensor, seed: int) -> tuple[Tensor, Tensor]:
-        """The code is drawn from N(mean, variance), and a share of the history dropped before."""
+        """Vectors of a batch: dropout on the history, code sampled from N(mean, variance)."""
         chance = torch.Generator(users.device).manual_seed(seed)
         mean, log_variance = self._encode(self._rows.take(users), chance)
         noise = torch.randn(mean.shape, generator=chance, device=mean.device)
@@ -117,7 +115,7 @@ class MultVAE(Model):
     def regularised(
         self, users: Tensor, items: Tensor, n_candidates: int | Tensor | None = None
     ) -> Tensor:
-        """KLD(q(z|x) ‖ N(0, 1)) of the batch; its weight rises to λ as training goes on."""
+        """KLD(q(z|x) ‖ N(0, 1)) of the batch; its weight rises to λ during training."""
         return self._divergence * (self.get_buffer("steps") / self._annealing).clamp(max=1)
 
     def _encode(self, rows: Rows, chance: torch.Generator | None) -> tuple[Tensor, Tensor]:

@@ -1,7 +1,7 @@
-"""Sums over the neighbours in a graph, on a GPU: one pass over the edges, no values to read.
+"""Neighbour sums of a graph on a GPU: one pass over the edges, without reading edge values.
 
 Â = S A S with S = D^-½, so a layer is x + S A (S h): vectors are scaled once when they are written
-instead of once an edge when they are read, and between layers they are kept in half the bytes.
+instead of once per edge when they are read. Between layers they are stored in half precision.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import triton.language as tl
 from torch import Tensor
 
 CHUNK = 16
-"""Neighbours one warp reads at the same time: what ran fastest on an H200."""
+"""Neighbours that one warp reads at a time: the fastest value on an H200."""
 
 
 class NeighbourSums:
     """P of :mod:`densirank.models.lightgcn` with bfloat16 between the layers and float32 sums.
 
-    bfloat16 has float32's range, which gradients need on their way back.
+    bfloat16 has the range of float32, which gradients need in the backward pass.
     """
 
     def __init__(self, indptr: Tensor, columns: Tensor, layers: int) -> None:
@@ -55,7 +55,7 @@ def _add_neighbours(
     order, indptr, columns, scale, source, users, items, out, n_users, share,
     DIM: tl.constexpr, WIDTH: tl.constexpr, CHUNK: tl.constexpr, LAST: tl.constexpr,
 ):  # fmt: skip
-    """One node: h = x + S A source, written as S h for the next layer or as share · h at last."""
+    """One node: h = x + S A source, written as S h, or as share · h in the last layer."""
     node = tl.load(order + tl.program_id(0)).to(tl.int64)
     start, stop = tl.load(indptr + node), tl.load(indptr + node + 1)
     along = tl.arange(0, WIDTH)

@@ -1,4 +1,4 @@
-"""NGCF (Wang et al. 2019): messages between neighbours, transformed and made non-linear."""
+"""NGCF (Wang et al. 2019): graph convolution with transformed, non-linear messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from densirank.models.base import Factorisation, VectorSettings, dropped
 from densirank.settings import Number, Settings, Whole, setting
 
 SLOPE = 0.2
-"""Of the leaky ReLU below zero."""
+"""Negative slope of the leaky ReLU."""
 
 
 @dataclass(frozen=True)
@@ -28,16 +28,14 @@ class NGCFSettings(VectorSettings):
     searched: ClassVar[Space] = {"dropout": Range(0.0, 0.7)}
 
     layers: int = setting(3, Whole(0), "Propagation layers K.")
-    dropout: float = setting(
-        0.1, Number(at_most=0.99), "Share of a layer's numbers that training leaves out."
-    )
+    dropout: float = setting(0.1, Number(at_most=0.99), "Dropout rate of each layer in training.")
 
 
 class NGCF(Factorisation):
-    """Vectors of all layers, one after the other, each normalised: e = [e⁽⁰⁾, e⁽¹⁾, …, e⁽ᴷ⁾].
+    """Normalised vectors of all layers, concatenated: e = [e⁽⁰⁾, e⁽¹⁾, …, e⁽ᴷ⁾].
 
-    A layer adds what neighbours say, LeakyReLU((Â + I) E W₁), and how it agrees with what the
-    node is, LeakyReLU((Â E ⊙ E) W₂); of both, a share of the numbers is dropped while training.
+    A layer adds the sum term LeakyReLU((Â + I) E W₁) and the interaction term
+    LeakyReLU((Â E ⊙ E) W₂), with dropout on the result in training.
     """
 
     name = "ngcf"

@@ -1,4 +1,4 @@
-"""The same ranking for everybody, by popularity: the baseline a personal ranking has to beat."""
+"""Popularity: the same ranking for all users, the baseline of personalised methods."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from densirank.settings import Settings
 
 
 class Popularity(Made):
-    """f_u(i) = log(count of i + 1): its density is the popularity itself, smoothed by one."""
+    """f_u(i) = log(count of i + 1): the density is the item counts plus one, normalised."""
 
     name = "popularity"
     folds_in = True
@@ -26,7 +26,7 @@ class Popularity(Made):
 
     @classmethod
     def fold_in(cls, trained: Trained, histories: Interactions) -> NewUsers:
-        """A one in the only dimension."""
+        """Vectors with a 1 in their only dimension."""
         ones = trained.item_vectors.new_ones(histories.n_users, 1)
         return NewUsers(ones, ones)
 

@@ -1,7 +1,7 @@
-"""Models whose tables are sharded by row: every process has the vectors of its users and items.
+"""Models whose tables are sharded by row: each process holds the vectors of its users and items.
 
-They are classes of their own, so that a model of one process has no thought for others. The sharded
-form of a model stands beside it, and the model names it as its ``sharded``.
+Sharded models are separate classes, so that single-process models contain no distributed code. The
+sharded class is defined next to the model, which refers to it by its attribute ``sharded``.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from densirank.models.base import INITIAL_SCALE, Factorisation, Model
 from densirank.settings import Settings
 
 DRAWN_ROWS = 1 << 16
-"""Rows of a table that are drawn at a time: a multiple of what the generator draws at once."""
+"""Rows of a table drawn at a time: a multiple of the block size of the generator."""
 
 
 class Sharded(Factorisation):
-    """A factorisation of which this process has its rows; they start as one process's would.
+    """A factorisation that holds this process's rows, initialised as in a single process.
 
-    ``users_per_batch`` is how many users a batch has over all processes.
+    ``users_per_batch`` is the number of users in the global batch.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Sharded(Factorisation):
             self.register_parameter(name, nn.Parameter(INITIAL_SCALE * drawn))
 
     def batch_vectors(self, users: Tensor, items: Tensor, seed: int) -> tuple[Tensor, Tensor]:
-        """The vectors of this process's users of the batch, and of any items."""
+        """The vectors of this process's users in the batch, and of any items."""
         user_vectors, item_vectors = self.vectors()
         route = Route(self._world, self._n_items, items)
         return distinct_rows(user_vectors, users), fetched(item_vectors, route)
@@ -48,7 +48,7 @@ class Sharded(Factorisation):
     def regularised(
         self, users: Tensor, items: Tensor, n_candidates: int | Tensor | None = None
     ) -> Tensor:
-        """This process's part of the L2 term: its users of the batch, and the candidates it has."""
+        """This process's part of the L2 term: its users in the batch and the candidates it owns."""
         own = self._world.own(self._n_items)
         candidates = items[:n_candidates]
         here = candidates[(candidates >= own.start) & (candidates < own.stop)] - own.start
@@ -58,7 +58,7 @@ class Sharded(Factorisation):
 
 
 def drawn_rows(n_rows: int, dim: int, generator: torch.Generator, own: range) -> Tensor:
-    """The own rows of ``torch.randn(n_rows, dim)``, without the memory for the others."""
+    """This process's rows of ``torch.randn(n_rows, dim)``, without memory for the other rows."""
     kept = []
     start = 0
     while start < n_rows:

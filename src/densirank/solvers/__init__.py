@@ -1,1 +1,1 @@
-"""Closed forms and small problems of one user, which training and fold-in share."""
+"""Solvers for the vector of a single user, shared by training and fold-in."""

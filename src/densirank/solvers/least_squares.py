@@ -1,4 +1,4 @@
-"""A user's vector of least weighted squares when the items' are known, as ALS and ENMF have it."""
+"""Weighted least squares for user vectors with fixed item vectors, as in ALS and ENMF."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def least_squares(
     l2: float,
     weights: Tensor | None = None,
 ) -> Tensor:
-    """e_u of least Σ c (r − f_u(i))² + λ ‖e_u‖², in closed form (Hu et al. 2008).
+    """The e_u that minimise Σ c (r − f_u(i))² + λ ‖e_u‖², in closed form (Hu et al. 2008).
 
-    An observed pair has r = 1 and c = ``observed``, times its weight where the entries of the
-    histories have ``weights``; any other has r = 0 and c = ``unobserved``.
+    Observed pairs have r = 1 and c = ``observed``, multiplied by their ``weights`` (one per entry
+    of the histories) if given. All other pairs have r = 0 and c = ``unobserved``.
     """
     identity = torch.eye(
         item_vectors.shape[1], dtype=item_vectors.dtype, device=item_vectors.device

@@ -1,8 +1,8 @@
-"""A user's vector when the items' are known: a small problem of the user's own.
+"""User vectors for fixed item vectors: one small optimisation problem per user.
 
-No user's part of a risk depends on another user once the items' vectors are fixed. So people who
-were not there in training get the vector that training would have led them to, alone or many at a
-time, and who else is in the batch makes no difference.
+If the item vectors are fixed, a user's part of a risk does not depend on other users. Users not
+seen in training therefore get the vector that training would have converged to, independent of the
+other users they are folded in with.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from densirank.risks.tiles import Workspace
 from densirank.risks.weighting import PLAIN, Weighting
 
 STEPS = 10
-"""Evaluations of the risk for each user: on Gowalla, later ones move a vector by a thousandth."""
+"""Evaluations of the risk per user: on Gowalla, later steps change a vector by a thousandth."""
 
 CANDIDATES = 1 << 14
-"""Items that a density lives on, at most: evenly spaced ones of a larger catalogue."""
+"""Most candidate items of a density; from a larger catalogue, evenly spaced ones are taken."""
 
 SAMPLED = 1 << 11
-"""Of them, those that the length of the first step is estimated from."""
+"""Candidate items from which the length of the first step is estimated."""
 
 LONGEST = 1e3
-"""Bound of a step's length, in units of the first one, either way."""
+"""Largest ratio of a step length to the first one, and of the first one to it."""
 
 
 def least_own_risk(
@@ -43,11 +43,11 @@ def least_own_risk(
     max_norm: float | None,
     steps: int = STEPS,
 ) -> Tensor:
-    """x_u, (users, dim), with R̂_u(given_u + share · x_u) + λ/2 ‖x_u‖² at its least, ‖x_u‖ ≤ n̄.
+    """The x_u, (users, dim), ‖x_u‖ ≤ n̄, that minimise R̂_u(given_u + share · x_u) + λ/2 ‖x_u‖².
 
-    R̂_u is the user's part of Eq. (pde-obj), its candidates all items or evenly spaced ones.
-    Projected gradient steps from x_u = 0, each user's of a length of their own (Barzilai & Borwein
-    1988); of the points that were tried, the best is kept.
+    R̂_u is the user's part of Eq. (pde-obj), with all or evenly spaced items as candidates. The
+    solver takes projected gradient steps from x_u = 0, with a step length per user (Barzilai &
+    Borwein 1988), and returns the best point that was evaluated.
     """
     items, positives = _arranged(histories, len(item_vectors))
     item_vectors = item_vectors[items]
@@ -74,7 +74,7 @@ def least_own_risk(
 
 
 def clipped(vectors: Tensor, max_norm: float | None) -> Tensor:
-    """The vectors, those that are longer than ``max_norm`` shortened to it."""
+    """The vectors with their norms clipped to ``max_norm``."""
     if max_norm is None:
         return vectors
     norms: Tensor = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
@@ -82,9 +82,9 @@ def clipped(vectors: Tensor, max_norm: float | None) -> Tensor:
 
 
 def _arranged(histories: Rows, n_items: int) -> tuple[Tensor, Positives]:
-    """(the items that count, candidates first; which of them are whose positives).
+    """(items of the problem, candidates first; the positives of each user among them).
 
-    Candidates depend on the catalogue alone, and a shuffle of fixed seed puts them in any order.
+    The candidates depend only on the catalogue; their order is a shuffle with a fixed seed.
     """
     device = histories.columns.device
     count = min(CANDIDATES, n_items)
@@ -101,14 +101,14 @@ def _arranged(histories: Rows, n_items: int) -> tuple[Tensor, Positives]:
 
 
 def _curvature(item_vectors: Tensor) -> float:
-    """Of a density risk where all scores are equal, in its steepest direction at least: 2 ‖Cov‖."""
+    """Upper bound on the curvature of a density risk where all scores are equal: 2 ‖Cov‖."""
     centred = item_vectors - item_vectors.mean(dim=0)
     covariance = centred.T @ centred / len(item_vectors)
     return 2 * float(torch.linalg.matrix_norm(covariance))
 
 
 def _secant_length(moved: Tensor, turned: Tensor, usual: float) -> Tensor:
-    """‖Δx‖² / |Δx · Δg|, each user's; the usual length where neither moved."""
+    """‖Δx‖² / |Δx · Δg| per user; the usual length where neither changed."""
     squares = moved.square().sum(dim=1, keepdim=True)
     products = (moved * turned).sum(dim=1, keepdim=True).abs()
     lengths = squares / products.clamp(min=torch.finfo(products.dtype).tiny)

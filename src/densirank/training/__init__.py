@@ -1,1 +1,1 @@
-"""One sampler of batches, one loop, and what surrounds it: callbacks, checkpoints, Ctrl-C."""
+"""Training: batch sampler, training loop, callbacks, checkpoints and interruption."""

@@ -1,4 +1,4 @@
-"""User-based mini-batches: some users, all their positives, and the candidate items I_B."""
+"""User-based mini-batches: users U_B, all their positive items, and the candidate items I_B."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from densirank.settings import Candidates, TrainingSettings
 from densirank.training.candidates import HardCandidates
 
 MODEL_STREAM = 1 << 31
-"""How far the seeds of models are from those of risks, which count up from theirs; a generator on
-a CPU looks at 32 bits of a seed."""
+"""Offset between the seeds of models and of risks, which count up from theirs; a CPU generator
+uses 32 bits of a seed."""
 
 
 @dataclass(frozen=True)
 class Draw:
-    """What chance decides about a batch; everything else follows from it."""
+    """The random part of a batch, which determines everything else."""
 
     users: Tensor  # (users,) indices of U_B
-    sample: Tensor | None  # indices of items of I_B that were drawn, perhaps more than once
-    seed: int  # of whatever a model or a risk draws
+    sample: Tensor | None  # sampled items of I_B (indices), possibly repeated
+    seed: int  # for the random numbers of a model or a risk
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Which vectors a step needs (``users``, ``items``) and how they belong together."""
+    """The users and items whose vectors a step needs, and the positives among them."""
 
     users: Tensor  # (users,) indices of U_B
     items: Tensor  # (items,) indices: the candidates I_B first, then positives outside of them
@@ -46,15 +46,15 @@ class Batch:
 
     @property
     def seed(self) -> int:
-        """Where a model's own chance comes from; what a risk draws must not depend on it."""
+        """Seed of the model's random numbers, independent of those of the risk."""
         return (self.positives.seed + MODEL_STREAM) % 2**63
 
 
 class BatchSampler:
-    """Draws the batch of any iteration from the seed alone, so a resumed run needs no state.
+    """Draws the batch of any iteration from the seed only, so a resumed run needs no state.
 
-    Users come in shuffled epochs, each user once an epoch (save for a remainder smaller than a
-    batch), and only users with positives come at all.
+    Users are shuffled once per epoch. Each user with positives appears once per epoch, except for
+    a remainder smaller than a batch; users without positives are skipped.
     """
 
     def __init__(
@@ -68,10 +68,10 @@ class BatchSampler:
         hard: HardCandidates | None = None,
         share: Share | None = None,
     ) -> None:
-        """``share`` says whose the data are where several processes draw the same batches.
+        """``share`` describes this process's data if several processes draw the same batches.
 
-        Each then arranges its own users of a batch. The candidates are those of the whole batch,
-        so that all processes together minimise the estimator that one would.
+        Each process then arranges its own users of a batch. The candidates are those of the global
+        batch, so all processes together minimise the same estimator as a single process.
         """
         self._rows = Rows.of(data, device)
         self._weighting = weighting
@@ -101,7 +101,7 @@ class BatchSampler:
         device: torch.device,
         hard: HardCandidates | None = None,
     ) -> BatchSampler:
-        """The batches of a fit with these settings, as far as they are this process's."""
+        """The sampler of a fit with these settings, for this process's users."""
         counts = share.user_counts, share.item_counts
         weighting = Weighting.of(share.own, settings, device, *counts)
         size, candidates = settings.users_per_batch, settings.candidates
@@ -117,7 +117,7 @@ class BatchSampler:
         return self.arrange(self.draw(iteration))
 
     def draw(self, iteration: int) -> Draw:
-        """What chance decides about the batch of this iteration."""
+        """The random part of the batch of this iteration."""
         epoch, turn = divmod(iteration, self._batches_per_epoch)
         if epoch != self._epoch:
             order = torch.randperm(len(self._active), generator=self._generator(0, epoch))
@@ -126,7 +126,7 @@ class BatchSampler:
         return Draw(users, self._sample(users, iteration), self._mixed(2, iteration))
 
     def _sample(self, users: Tensor, iteration: int) -> Tensor | None:
-        """The candidates that chance decides about: uniform ones, hard ones, both or none."""
+        """The sampled candidates: uniform, hard, both, or None."""
         parts = []
         if self._sample_size is not None:
             order = torch.randperm(self._n_items, generator=self._generator(1, iteration))
@@ -136,7 +136,7 @@ class BatchSampler:
         return torch.cat(parts) if parts else None
 
     def arrange(self, draw: Draw) -> Batch:
-        """Number the batch's items, candidates first, and say which of them are whose positives."""
+        """Number the items of the batch, candidates first, and look up each user's positives."""
         if self._share is not None:
             draw = replace(draw, users=self._share.own_users(draw.users))
         indptr, entries = self._rows.entries_of(draw.users)
@@ -162,9 +162,9 @@ class BatchSampler:
         return self._weighted(Batch(draw.users, items, positives), entries)
 
     def arrange_padded(self, draw: Draw) -> Batch:
-        """The same with sizes that every draw shares, and without a question to the device.
+        """:meth:`arrange` with sizes that do not depend on the draw, without device syncs.
 
-        Items that the batch has no use for stand behind those that it has.
+        Items are padded with unused ones at the end.
         """
         starts, counts = self._rows.indptr[draw.users], self._rows.counts[draw.users]
         indptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
@@ -190,7 +190,7 @@ class BatchSampler:
         return self._weighted(Batch(draw.users, items[:capacity], positives), sources)
 
     def _unique(self, items: Tensor) -> Tensor:
-        """The distinct ones among these, of all processes, in order."""
+        """The distinct items over all processes, in ascending order."""
         if self._share is not None and self._share.world.size > 1:
             own = self._distinct(items).to(torch.int32)
             items = self._share.world.gathered(own).long()
@@ -202,7 +202,7 @@ class BatchSampler:
         return there.nonzero().squeeze(1)
 
     def _weighted(self, batch: Batch, entries: Tensor) -> Batch:
-        """The batch with the weights of its users, its items and these entries of the data."""
+        """The batch with the weights of its users, items and pairs (``entries`` of the data)."""
         weighting = self._weighting
         positives = replace(
             batch.positives,
@@ -214,7 +214,7 @@ class BatchSampler:
 
     @cached_property
     def _entry_numbers(self) -> Tensor:
-        """0, 1, … for as many positives as a batch could have: those of the busiest users."""
+        """0, 1, … below the largest number of positives of a batch (its most active users)."""
         busiest = self._rows.counts.sort(descending=True).values[: self._size]
         return torch.arange(int(busiest.sum()), device=self._device)
 
@@ -230,13 +230,13 @@ class BatchSampler:
         return torch.Generator().manual_seed(self._mixed(stream, number))
 
     def _mixed(self, stream: int, number: int) -> int:
-        """A seed that depends on nothing but ours, what it is for, and which one it is."""
+        """A seed derived from the sampler's seed, a stream and a number in that stream."""
         mixed = np.random.SeedSequence((self._seed, stream, number)).generate_state(1, np.uint64)
         return int(mixed[0] >> 1)
 
 
 def _in_groups(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    """(a number for each element that puts the first group first, …; the size of the first)."""
+    """(positions that sort the first group first, then the second; size of the first group)."""
     n_first, n_second = first.sum(), second.sum()
     third = ~(first | second)
     place = torch.where(first, first.cumsum(0), n_first + second.cumsum(0))

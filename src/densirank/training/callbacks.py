@@ -1,4 +1,4 @@
-"""What surrounds the loop: reports for whoever wants to know how training goes, and Ctrl-C."""
+"""Callbacks of the training loop: reports, snapshots, and the handling of Ctrl-C."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Report:
-    """How training stands after an iteration."""
+    """The state of training after an iteration."""
 
     iteration: int
     iterations: int
     seconds: float
     loss: float
     validation: float | None = None
-    """nDCG@20 on the validation data, in iterations that were validated."""
+    """nDCG@20 on the validation data; None for iterations without validation."""
 
 
 Callback = Callable[[Report], None]
@@ -31,18 +31,18 @@ Callback = Callable[[Report], None]
 
 @dataclass(frozen=True)
 class Snapshots:
-    """Looks at the vectors after some iterations; the clock of the training stands meanwhile.
+    """Observes the vectors after some iterations; the training clock is paused during the call.
 
-    What is seen changes nothing: training neither stops nor keeps an iterate because of it.
+    Observing has no effect on training: it neither stops early nor selects an iterate.
     """
 
     after: frozenset[int]
     look: Callable[[int, float, Tensor, Tensor], None]
-    """Takes the iteration, the seconds of training so far, the user and the item vectors."""
+    """Called with the iteration, the training seconds so far, user vectors and item vectors."""
 
 
 class JsonLines:
-    """Appends every report to a file, one JSON object a line."""
+    """Appends every report to a file, one JSON object per line."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -53,11 +53,11 @@ class JsonLines:
 
 
 class Interruption:
-    """While active, the first Ctrl-C is only noted; the second one raises as usual.
+    """Context manager that records the first Ctrl-C; the second one raises KeyboardInterrupt.
 
-    A step that is cut in half leaves vectors that no run would have produced. So the loop asks
-    ``requested`` after each step and stops there, with a state that can be saved and resumed.
-    One inside another passes on what it notes: both have to stop.
+    An interrupted step would leave vectors that no complete run produces. The loop therefore checks
+    ``requested`` after each step and stops there, in a state that can be saved and resumed. An
+    inner interruption notifies the outer one, so that both stop.
     """
 
     def __init__(self) -> None:

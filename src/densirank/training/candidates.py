@@ -1,9 +1,9 @@
-"""Hard candidates: items near to what a batch's users have, found by an index of neighbours.
+"""Hard candidates: items similar to those of a batch's users, from precomputed neighbours.
 
-What a density risk learns from are items that the ranker could take for a user's own. Of a large
-catalogue a uniform sample I_B holds few of those. Each item's nearest ones, which are known before
-training, say them at once (the paper leaves such samplers to future work). A draw depends on the
-seed alone, as that of any batch.
+A density risk learns most from items that the ranker confuses with a user's own. A uniform sample
+I_B of a large catalogue contains few of them. Drawing from the nearest neighbours of the user's
+items, which are computed before training, finds them directly (the paper leaves such samplers to
+future work). Like every batch, a draw depends on the seed only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from densirank.linalg.csr import Rows
 from densirank.linalg.sparse import Matrix, best_entries, column_table
 
 NEAREST = 10
-"""Neighbours of an item that a draw is from."""
+"""Neighbours per item from which candidates are drawn."""
 
 
 @dataclass(frozen=True)
@@ -25,17 +25,17 @@ class HardCandidates:
     """Draws, for each user of a batch, some neighbours of the user's items."""
 
     histories: Rows
-    nearest: Tensor  # (items, NEAREST), an item with fewer neighbours having itself for the rest
+    nearest: Tensor  # (items, NEAREST), padded with the item itself
     count: int
 
     @classmethod
     def of(cls, histories: Rows, near: Matrix, count: int) -> HardCandidates:
-        """So many for each user, by N of the item–item filter."""
+        """Create a sampler of ``count`` items per user from the item–item filter's matrix N."""
         nearest, _ = column_table(best_entries(near, NEAREST), NEAREST)
         return cls(histories, torch.from_numpy(nearest).to(histories.columns.device), count)
 
     def __call__(self, users: Tensor, chance: torch.Generator) -> Tensor:
-        """Items, (users · count,), some of them perhaps more than once."""
+        """The sampled items, (users · count,), possibly repeated."""
         size = (len(users), self.count)
         item, place = (torch.rand(size, generator=chance).to(users.device) for _ in range(2))
         starts, counts = self.histories.indptr[users], self.histories.counts[users]

@@ -1,4 +1,4 @@
-"""Where training stands, on disk: one safetensors file, replaced atomically."""
+"""Checkpoints of training: one safetensors file, replaced atomically."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from densirank.training.callbacks import Report
 
 @dataclass
 class TrainingState:
-    """All that a run carries from one iteration to the next, besides model and optimiser."""
+    """The state of a run apart from model and optimiser."""
 
     iteration: int = 0
     seconds: float = 0.0
@@ -31,10 +31,10 @@ class TrainingState:
 
 
 class Checkpoint:
-    """Saves a run now and then, and puts a run of the same kind back where it was.
+    """Saves a run periodically and restores it.
 
-    ``run`` says what the run is (method, settings, seed, data); a checkpoint of another run is
-    refused, naming the first difference.
+    ``run`` identifies the run (method, settings, seed, data). Restoring a checkpoint of another run
+    raises an error that names the first difference.
     """
 
     def __init__(self, path: Path, run: Mapping[str, Any], every_seconds: float = 30.0) -> None:
@@ -53,7 +53,7 @@ class Checkpoint:
     def save(
         self, model: nn.Module, optimiser: torch.optim.Optimizer, state: TrainingState
     ) -> None:
-        """Write everything the run needs to go on, then let it take the old file's place."""
+        """Write everything needed to resume, and replace the previous checkpoint."""
         tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
         for index, moments in optimiser.state_dict()["state"].items():
             tensors |= {f"optimiser.{index}.{name}": value for name, value in moments.items()}
@@ -72,7 +72,7 @@ class Checkpoint:
         self._last = time.monotonic()
 
     def restore(self, model: nn.Module, optimiser: torch.optim.Optimizer) -> TrainingState:
-        """Put model and optimiser back and return the state they belong to."""
+        """Restore model and optimiser, and return the training state."""
         tensors, metadata = self._read()
         self._check_same_run(json.loads(metadata["run"]))
         device = next(model.parameters()).device
@@ -89,12 +89,12 @@ class Checkpoint:
         best = _under("best.", tensors)
         if best and best.keys() != model.state_dict().keys():
             raise StorageError(
-                f"{self.path} was written by another version of densirank; remove it to start anew"
+                f"{self.path} was written by another version of densirank; delete it to start again"
             )
         return TrainingState(best_parameters=best or None, **plain)
 
     def remove(self) -> None:
-        """A finished run needs its checkpoint no more."""
+        """Delete the checkpoint of a finished run."""
         self.path.unlink(missing_ok=True)
 
     def _write(self, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
@@ -111,7 +111,7 @@ class Checkpoint:
                 return {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
         except (SafetensorError, OSError) as error:
             raise StorageError(
-                f"{self.path} cannot be read as a checkpoint ({error}); remove it to start anew"
+                f"{self.path} cannot be read as a checkpoint ({error}); delete it to start again"
             ) from error
 
     def _check_same_run(self, saved: Mapping[str, Any]) -> None:
@@ -119,7 +119,7 @@ class Checkpoint:
             if saved.get(key) != value:
                 raise StorageError(
                     f"{self.path} belongs to another run: its {key} is {saved.get(key)!r}, "
-                    f"not {value!r}; resume with the same settings, or remove it to start anew"
+                    f"not {value!r}; resume with the same settings, or delete it to start again"
                 )
 
 

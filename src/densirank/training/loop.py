@@ -1,4 +1,4 @@
-"""The loop: draw a batch, take a step, clip, and now and then look how well it ranks."""
+"""The training loop: draw a batch, take a step, clip, validate periodically."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from densirank.training.step import steps_on
 from densirank.world import ONE_PROCESS, World
 
 REPORT_EVERY = 10
-"""Iterations between two looks at the loss: a GPU that is asked at every step works no faster."""
+"""Iterations between reports of the loss: reading it at every step would slow down a GPU."""
 
 Validate = Callable[[Tensor, Tensor], float]
 """(user vectors, item vectors) → the metric that decides which iterate is kept."""
@@ -30,11 +30,11 @@ Validate = Callable[[Tensor, Tensor], float]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What training leaves: the vectors to rank with, and how it went."""
+    """The result of training: the vectors to rank with, and the course of training."""
 
     user_vectors: Tensor
     item_vectors: Tensor
-    parameters: dict[str, Tensor]  # that the vectors are made of
+    parameters: dict[str, Tensor]  # from which the vectors are computed
     iterations: int
     best_iteration: int
     best_validation: float | None
@@ -54,11 +54,11 @@ def train(
     snapshots: Snapshots | None = None,
     world: World = ONE_PROCESS,
 ) -> Outcome:
-    """Minimise R̂ + λ·L2 under ‖e‖ ≤ n̄; with validation keep the best iterate.
+    """Minimise R̂ + λ·L2 subject to ‖e‖ ≤ n̄; with validation, keep the best iterate.
 
-    A checkpoint that holds an earlier state of the same run is continued from, to the same
-    result as if it had never stopped. Where there are several processes, each takes its part of
-    every step, and all save and stop after the same one.
+    If the checkpoint holds an earlier state of the same run, training resumes from it, with the
+    same result as an uninterrupted run. Several processes each compute their part of every step,
+    and all save and stop after the same step.
     """
     optimiser = optimiser_for(model, settings, hardware, world)
     state = TrainingState()
@@ -81,7 +81,7 @@ def train(
                 metric = _consider(model, validate, state)
             if last or interrupted or metric is not None or state.iteration % REPORT_EVERY == 0:
                 loss = world.sum_(loss)
-                _require_finite(state.iteration, loss)  # waits for the device: only then the clock
+                _require_finite(state.iteration, loss)  # synchronises; read the clock after
                 state.seconds = time.perf_counter() - started
                 _report(state, settings, float(loss), metric, callbacks)
             interrupted = interrupted or world.any(interruption.requested)
@@ -127,8 +127,8 @@ def _consider(model: Model, validate: Validate, state: TrainingState) -> float:
 def _look(
     model: Model, snapshots: Snapshots, iteration: int, loss: Tensor, started: float
 ) -> float:
-    """Show the current iterate; how many seconds that took, which are no training."""
-    _require_finite(iteration, loss)  # waits for the device
+    """Pass the current iterate to the observer; returns the seconds to subtract."""
+    _require_finite(iteration, loss)  # synchronises with the device
     paused = time.perf_counter()
     with torch.no_grad():
         snapshots.look(iteration, paused - started, *model.final_vectors())
@@ -153,9 +153,9 @@ def _exhausted(state: TrainingState, settings: TrainingSettings) -> bool:
 
 
 def _require_finite(iteration: int, *values: Tensor) -> None:
-    """Stop before anything that is not a number is shown, kept or saved."""
+    """Raise before a non-finite value is reported, kept or saved."""
     if not all(bool(torch.isfinite(value).all()) for value in values):
         raise TrainingError(
             f"the loss or the vectors are no longer finite at iteration {iteration}: lower "
-            "learning_rate, or set max_norm (norm clipping) to a smaller number"
+            "learning_rate or max_norm (norm clipping)"
         )

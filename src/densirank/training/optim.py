@@ -1,11 +1,11 @@
-"""Optimisers and the schedule of the step size: Adam, and momentum whitened across the dimensions.
+"""Optimisers and step size schedule: Adam, and momentum whitened across the dimensions.
 
-The gradients of all vectors share a few strong directions, and Adam, which rescales every number
-by itself, cannot tell a direction from a number. Here the gradient G of a table (one row a vector)
-is multiplied by (GᵀG/n + damping)^-½: the strong directions of the d-dimensional space then move
-at the same pace, and a rotation of it changes nothing. It is Shampoo's right-hand preconditioner
-(Gupta et al. 2018) taken afresh at each step, close to Muon (Jordan et al. 2024), and keeps one
-number a parameter where Adam keeps two.
+The gradients of all vectors share a few strong directions, which Adam cannot correct because it
+rescales each parameter separately. Whitening multiplies the gradient G of a table (one vector per
+row) by (GᵀG/n + damping)^-½: all strong directions of the d-dimensional space then move at the same
+rate, and the update is invariant to rotations of the space. This is Shampoo's right preconditioner
+(Gupta et al. 2018) recomputed at each step, close to Muon (Jordan et al. 2024). It stores one
+number per parameter, where Adam stores two.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from densirank.world import ONE_PROCESS, World
 def optimiser_for(
     model: Model, settings: TrainingSettings, hardware: Hardware, world: World = ONE_PROCESS
 ) -> torch.optim.Optimizer:
-    """The optimiser; its rate is a tensor on a GPU, where a recording must be able to read it."""
+    """The optimiser; on a GPU its learning rate is a tensor, so that a CUDA graph can read it."""
     on_gpu = hardware.device.type == "cuda"
     rate: float | Tensor = settings.learning_rate
     if on_gpu:
@@ -35,15 +35,15 @@ def optimiser_for(
         shapes = {table.shape[1:] for table in model.parameters()}
         if len(shapes) > 1 or any(len(shape) != 1 for shape in shapes):
             raise InputError(
-                f"{type(model).__name__} has parameters that are not vectors of one length, which "
-                "optimiser whitened needs; choose adam"
+                f"{type(model).__name__} has parameters that are not vectors of one length, so it "
+                "cannot be trained with optimiser=whitened; use optimiser=adam"
             )
         return Whitened(model.parameters(), rate, world)
     return torch.optim.Adam(model.parameters(), lr=rate, fused=True, capturable=on_gpu)
 
 
 def rate_at(iteration: int, settings: TrainingSettings) -> float:
-    """The step size: a linear rise, a plateau, and a linear fall to zero at the end."""
+    """The step size: linear warmup, a plateau, and linear decay to zero."""
     rise = min(1.0, (iteration + 1) / (settings.warmup + 1))
     falling = settings.decay * settings.iterations
     fall = min(1.0, (settings.iterations - iteration) / (falling + 1))
@@ -51,7 +51,7 @@ def rate_at(iteration: int, settings: TrainingSettings) -> float:
 
 
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
-    """Change the step size, in place where it is a tensor."""
+    """Set the step size, in place if it is a tensor."""
     for group in optimiser.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(rate)
@@ -62,16 +62,16 @@ def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
 MOMENTUM = 0.9
 
 DAMPING = 0.1
-"""δ, times ‖GᵀG/n‖: a direction of strength λ moves with the strength λ / (λ + δ ‖GᵀG/n‖)."""
+"""δ, in units of ‖GᵀG/n‖: a direction of strength λ is scaled to λ / (λ + δ ‖GᵀG/n‖)."""
 
 ITERATIONS = 10
-"""Of Newton–Schulz: the error is below 1e-6 for eigenvalues from DAMPING to 1."""
+"""Newton–Schulz iterations: the error is below 1e-6 for eigenvalues from DAMPING to 1."""
 
 
 class Whitened(torch.optim.Optimizer):
-    """Nesterov momentum, each table of vectors whitened before it is subtracted.
+    """Nesterov momentum with whitened updates of each table of vectors.
 
-    GᵀG of a sharded table is the sum of what each process has.
+    For a sharded table, GᵀG is summed over the processes.
     """
 
     def __init__(self, tables: Any, lr: float | Tensor, world: World = ONE_PROCESS) -> None:
@@ -85,7 +85,7 @@ class Whitened(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """Move every table; the length of a step is ``lr`` a number, in the mean square."""
+        """Update every table; the root mean square of an update is about ``lr`` per number."""
         for group in self.param_groups:
             tables = [table for table in group["params"] if table.grad is not None]
             if not tables:
@@ -98,7 +98,7 @@ class Whitened(torch.optim.Optimizer):
                 table.addmm_(g, by, alpha=-1)
 
     def _look_ahead(self, table: Tensor, gradient: Tensor) -> Tensor:
-        """Take the gradient into the momentum, and add what momentum will do next to it."""
+        """Update the momentum, and return the Nesterov look-ahead gradient."""
         if "momentum" not in self.state[table]:
             self.state[table]["momentum"] = torch.zeros_like(table)
         momentum: Tensor = self.state[table]["momentum"]
@@ -109,7 +109,7 @@ class Whitened(torch.optim.Optimizer):
 def inverse_root(matrices: Tensor) -> Tensor:
     """(A + damping · ‖A‖ · I)^-½ of symmetric positive matrices, (count, d, d).
 
-    By Newton–Schulz iteration: only products, which any device does without being waited for.
+    Computed by Newton–Schulz iteration: matrix products only, without device synchronisation.
     """
     identity = torch.eye(matrices.shape[-1], dtype=matrices.dtype, device=matrices.device)
     norms: Tensor = torch.linalg.matrix_norm(matrices, keepdim=True)

@@ -1,8 +1,8 @@
-"""Checkpoints of several processes: each writes its rows, and any number of them can read all.
+"""Sharded checkpoints: each process writes its rows, and any number of processes can read them.
 
-``torch.distributed.checkpoint`` knows which rows of which table a file holds, so that a run of
-four processes can be resumed by two. Its files are safetensors: nothing here is pickled. A
-checkpoint is written beside the one before it and renamed when all of it is on disk: half a
+``torch.distributed.checkpoint`` records which rows of which table a file holds, so a run of four
+processes can be resumed by two. Files are in safetensors format; nothing is pickled. A checkpoint
+is written next to the previous one and renamed when all of it is on disk, so an incomplete
 checkpoint is never used.
 """
 
@@ -39,14 +39,14 @@ WRITING = ".writing"
 METADATA = "metadata.json"
 
 UNREADABLE = (OSError, ValueError, KeyError, SafetensorError, CheckpointException)
-"""Raised by reading files that are missing, damaged or somebody else's."""
+"""Raised when files are missing, damaged or of another format."""
 
 
 class ShardedCheckpoint(Checkpoint):
-    """A folder, seen by all processes, with the last complete checkpoint under its number."""
+    """A folder shared by all processes; the last complete checkpoint is in a numbered subfolder."""
 
     def __init__(self, plan: Checkpoint, share: Share, model: Model) -> None:
-        """``plan`` says where to, how often, and which run it is."""
+        """``plan`` has the path, the interval and the identity of the run."""
         super().__init__(plan.path, plan.run, plan.every_seconds)
         self._world = world = share.world
         n_rows = dict.fromkeys(model.per_user, share.n_users)
@@ -104,7 +104,7 @@ class ShardedCheckpoint(Checkpoint):
     def _as_part(self, name: str, rows: Tensor) -> Tensor:
         """This process's rows as a shard of the whole table.
 
-        What has no rows (how many steps Adam has taken) is the same everywhere.
+        Scalars (the step count of Adam) are the same in all processes.
         """
         if rows.dim() == 0:
             return rows
@@ -119,7 +119,7 @@ class ShardedCheckpoint(Checkpoint):
         )
 
     def _room_for(self, name: str, about: TensorStorageMetadata) -> Tensor:
-        """Memory for this process's rows of a stored table, or for a number."""
+        """An empty tensor for this process's rows of a stored table, or for a scalar."""
         shape = list(about.size)
         if shape:
             whole, stored = self._rows_of(name), sum(chunk.sizes[0] for chunk in about.chunks)
@@ -129,7 +129,7 @@ class ShardedCheckpoint(Checkpoint):
         return torch.empty(shape, dtype=about.properties.dtype)
 
     def _rows_of(self, name: str) -> int:
-        """How many rows the table stored under a name has; a moment has as many as its table."""
+        """The number of rows of a stored table; a moment has as many rows as its table."""
         return self._n_rows.get(name) or self._n_rows[name.rpartition(".")[0]]
 
     def _numbers(self) -> list[int]:
@@ -144,7 +144,7 @@ def _local(rows: Tensor) -> Tensor:
 
 
 def _on_disk(path: Path) -> None:
-    """Flush a file, or the names in a folder, to the disk."""
+    """Flush a file or a folder to disk."""
     handle = os.open(path, os.O_RDONLY)
     os.fsync(handle)
     os.close(handle)
@@ -157,5 +157,5 @@ def _readable(folder: Path) -> Iterator[None]:
     except UNREADABLE as error:
         raise StorageError(
             f"{folder} cannot be read as a checkpoint ({str(error).strip().partition(chr(10))[0]});"
-            f" remove {folder.parent} to start anew"
+            f" delete {folder.parent} to start again"
         ) from error

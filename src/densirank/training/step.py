@@ -1,4 +1,4 @@
-"""One training step, and two ways of taking many: one by one, or replayed by the GPU itself."""
+"""The training step, executed eagerly or replayed as a CUDA graph."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from densirank.training.batches import Batch, BatchSampler, Draw
 from densirank.training.optim import rate_at, set_rate
 
 WARM_UP = 3
-"""Steps before a recording: they make what is made once (kernels, moments, workspaces)."""
+"""Steps before the graph is captured; they initialise kernels, moments and workspaces."""
 
 Steps = Callable[[int], Tensor]
 """Takes the step of an iteration and returns its loss."""
@@ -29,7 +29,7 @@ def steps_on(
     optimiser: torch.optim.Optimizer,
     settings: TrainingSettings,
 ) -> Steps:
-    """The fastest way to take steps there."""
+    """The fastest implementation of steps on this hardware."""
     if hardware.half:
         return ReplayedSteps(model, risk, batches, optimiser, settings)
 
@@ -61,11 +61,11 @@ def step(
 
 
 class ReplayedSteps:
-    """The same step, recorded once as a CUDA graph: afterwards a step is one launch.
+    """Steps captured once as a CUDA graph; after that, a step is a single launch.
 
-    A recording reads its inputs from fixed places. So what chance decided about a batch is copied
-    there, and everything else, from the positives to the clipping, happens on the device. Models
-    and risks that draw numbers of their own would draw the same ones at each replay.
+    A graph reads its inputs from fixed addresses. The random part of each batch is therefore copied
+    to fixed tensors, and everything else, from the positives to the clipping, runs on the device.
+    Models and risks that draw random numbers would repeat the same ones at each replay.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class ReplayedSteps:
         return self._loss
 
     def _warm_up(self) -> Tensor:
-        """A real step, on the stream that will be recorded."""
+        """A regular step, on the stream that will be captured."""
         self._warm_ups += 1
         self._stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._stream):

@@ -72,7 +72,7 @@ def test_a_machine_that_cannot_resolve_where_it_is_met_says_what_to_do(
     monkeypatch.setenv("MASTER_ADDR", "bare-container")
     monkeypatch.setenv("MASTER_PORT", "1")
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
-    with pytest.raises(InputError, match="'bare-container', which it cannot resolve"):
+    with pytest.raises(InputError, match="'bare-container', which this machine cannot resolve"):
         joined("cpu").__enter__()
 
 

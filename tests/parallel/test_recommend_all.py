@@ -132,7 +132,7 @@ def test_a_folder_of_somebody_else_is_left_alone(folder: Path, tmp_path: Path) -
     foreign = tmp_path / "recs.parquet.parts"
     foreign.mkdir()
     (foreign / "part-0000000.parquet").write_text("years of work")
-    with pytest.raises(InputError, match=r"recs.parquet.parts holds something else"):
+    with pytest.raises(InputError, match=r"recs.parquet.parts holds other files"):
         batch(folder, tmp_path / "recs.parquet").run()
     assert [path.name for path in foreign.iterdir()] == ["part-0000000.parquet"]
 

@@ -58,9 +58,9 @@ def test_half_a_line_of_a_process_that_was_killed_is_cut(tmp_path: Path, left: i
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("nonsense", "line 2, describes no trial"),
-        ("{}", "line 2, describes no trial"),
-        (json.dumps(SECOND.to_json() | {"status": "lost"}), "line 2, describes no trial.*'lost'"),
+        ("nonsense", "line 2, is not a valid trial"),
+        ("{}", "line 2, is not a valid trial"),
+        (json.dumps(SECOND.to_json() | {"status": "lost"}), "line 2, is not a valid trial.*'lost'"),
         (json.dumps(FIRST.to_json()), "line 2, has trial 1, not 2"),
     ],
 )

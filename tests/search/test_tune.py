@@ -227,7 +227,7 @@ def test_a_trial_that_diverges_is_one_bad_trial(tmp_path: Path) -> None:
     assert tuned(space={"learning_rate": [1e20, 0.1]}, settings=wild, grid=True, folder=tmp_path,
                  resume=True).trials == study.trials  # fmt: skip
     hopeless = tuned(space={"learning_rate": [1e20]}, settings=wild, grid=True)
-    with pytest.raises(TrainingError, match="none of 1 trials came to its end"):
+    with pytest.raises(TrainingError, match="none of 1 trials finished"):
         _ = hopeless.best
 
 

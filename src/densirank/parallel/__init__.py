@@ -1,1 +1,1 @@
-"""Several processes: how they join a run, share a log, and write the lists of all users."""
+"""Several processes: joining a run, partitioning a log, and recommending for all users."""

@@ -1,8 +1,8 @@
-"""Ending torchrun's own process, which hangs where the connection to the store was cut.
+"""Termination of torchrun itself, which hangs if the connection to the store was cut.
 
-The processes of the run notice and end; torchrun itself would notice after a quarter of an hour at
-best, and handles no signals until then. So this file is also a script, which outlives the process
-that starts it: it waits for torchrun to end by itself, and otherwise kills it.
+The processes of the run detect this and exit. torchrun detects it after fifteen minutes at best,
+and does not handle signals until then. This file is therefore also a script that outlives the
+process that starts it: it waits for torchrun to exit, and kills it if it does not.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import sys
 from pathlib import Path
 
 NAMES = ("torchrun", "torch.distributed.run")
-"""torchrun is recognised by one of these in its command line."""
+"""Names that identify torchrun in a command line."""
 
 PATIENCE = 8.0
-"""Seconds in which torchrun may notice by itself that its processes have ended."""
+"""Seconds that torchrun gets to detect that its processes have ended."""
 
 
 def agent_of_this_process() -> int | None:
-    """A handle of torchrun, if it started this process and will not start it again.
+    """A pidfd of torchrun, if it started this process and will not restart it.
 
-    A process id would not do: the system may have given it to another process by then.
+    A process id is not sufficient: the system could reuse it for another process.
     """
     said = os.environ
     if said.get("TORCHELASTIC_RESTART_COUNT") != said.get("TORCHELASTIC_MAX_RESTARTS", ""):
@@ -33,7 +33,7 @@ def agent_of_this_process() -> int | None:
     try:
         handle = os.pidfd_open(parent)
         command = Path(f"/proc/{parent}/cmdline").read_text(errors="replace")
-    except (AttributeError, OSError):  # not Linux, or an old one
+    except (AttributeError, OSError):  # not Linux, or an old kernel
         return None
     if any(name in command for name in NAMES):
         return handle
@@ -42,7 +42,7 @@ def agent_of_this_process() -> int | None:
 
 
 def end_with_this_process(agent: int) -> None:
-    """Start the script that ends torchrun if it does not end by itself."""
+    """Start the script that kills torchrun if it does not exit by itself."""
     subprocess.Popen(
         [sys.executable, "-I", "-S", __file__, str(agent)],
         pass_fds=[agent],

@@ -1,11 +1,10 @@
-"""When one process fails, all end: none hangs, and the first one prints why.
+"""Failure handling: if one process fails, all processes exit and the first one prints the error.
 
-A process that waits inside a collective cannot be told anything. So every process has a listener, a
-thread that asks the store several times a second whether another process has reported a failure,
-and a watcher, a thread that then ends the process, as it does on SIGTERM, by which torchrun stops
-the others when one was killed. The watcher never waits for the store, and neither does the end of
-the process: reporting is given up after :data:`LAST_WORD`, and the process ends within
-:data:`END_WITHIN` at the latest.
+A process that waits inside a collective cannot receive a message. Every process therefore has a
+listener thread, which polls the store several times a second for a reported failure, and a watcher
+thread, which then ends the process. The watcher also ends it on SIGTERM, by which torchrun stops
+the other processes when one was killed. Neither the watcher nor the exit waits for the store:
+reporting is abandoned after :data:`LAST_WORD`, and the process exits within :data:`END_WITHIN`.
 """
 
 from __future__ import annotations
@@ -33,30 +32,30 @@ from densirank.parallel.store import RunStore
 from densirank.world import KEPT, LostContact
 
 LOOK_EVERY = 0.1
-"""Seconds between two questions to the store."""
+"""Seconds between two polls of the store."""
 
 GRACE = 0.5
-"""Seconds in which a process may find the failure itself, or the report of its cause arrive."""
+"""Seconds for a process to detect the failure itself, or for the report of its cause to arrive."""
 
 LAST_WORD = 3.0
-"""Seconds in which the store has to take this process's report, or answer with an earlier one."""
+"""Seconds for the store to accept this process's report, or to return an earlier one."""
 
 HEARING = 7.0
 """Seconds after which a process prints the error itself, if the first one has not."""
 
 LEAVING = 5.0
-"""Seconds for which the process that hosts the store stays for the others, after printing."""
+"""Seconds for which the process that hosts the store waits for the others, after printing."""
 
 BRIEF = 1.0
-"""Seconds that any other request to the store may take when a process ends."""
+"""Timeout in seconds of all other requests to the store when a process ends."""
 
 END_WITHIN = 13.0
-"""Seconds after which a failing process ends, whatever it waits for."""
+"""Seconds after which a failing process exits in all cases."""
 
 
 @dataclass(frozen=True)
 class Word:
-    """The report that a failing process leaves for the others."""
+    """The failure report of a process, for the other processes."""
 
     rank: int
     sentence: str
@@ -68,10 +67,10 @@ class Word:
 
 
 class Alarm:
-    """While active, the failure of one process is the failure of all.
+    """Context manager in which the failure of one process ends all processes.
 
-    ``store`` is a connection of its own. The process that hosts the store (``hosts_store``) ends
-    last.
+    ``store`` must be a separate connection. The process that hosts the store (``hosts_store``)
+    exits last.
     """
 
     def __init__(
@@ -100,7 +99,7 @@ class Alarm:
         self._agent = agent.agent_of_this_process()
         self._rope.setblocking(False)
         self._previous_fd = signal.set_wakeup_fd(self._rope.fileno(), warn_on_full_buffer=False)
-        self._previous = signal.signal(signal.SIGTERM, lambda *_: None)  # the watcher hears it
+        self._previous = signal.signal(signal.SIGTERM, lambda *_: None)  # the watcher handles it
         self._watcher.start()
         self._listener.start()
         return self
@@ -114,7 +113,7 @@ class Alarm:
         if error is not None and not (isinstance(error, SystemExit) and not error.code):
             self._fail(error)
         self._left.set()
-        self._listener.join(LAST_WORD)  # it may wait for a store that has fallen silent
+        self._listener.join(LAST_WORD)  # it may wait for a store that does not answer
         self._ring()
         self._watcher.join()
         signal.set_wakeup_fd(self._previous_fd)
@@ -126,23 +125,23 @@ class Alarm:
         self._rope.close()
         if self._agent is not None:
             os.close(self._agent)
-        if self._stopped:  # too late to end all, in time to end this one
+        if self._stopped:  # too late to end all processes, so end only this one
             signal.raise_signal(signal.SIGTERM)
 
     def _fail(self, error: BaseException) -> None:
-        """Report to the others, let the first process print why, and end."""
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is ending already
+        """Report the failure, let the first process print it, and exit."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process is ending already
         own = Word.of(error, self._rank)
         with self._end(own):
             if not _expected(error):
                 traceback.print_exception(error)
             if isinstance(error, LostContact):
-                time.sleep(GRACE)  # who was lost may have left word why
+                time.sleep(GRACE)  # the lost process may have reported the cause
             first = self._first_word(own)
             self._say(own if own.sentence == first.sentence else first)
 
     def _listen(self) -> None:
-        """Poll the store until a failure is reported there, or the store is gone."""
+        """Poll the store until a failure is reported or the store is unreachable."""
         while not self._left.wait(LOOK_EVERY):
             try:
                 if not self._store.has("failure"):
@@ -165,15 +164,15 @@ class Alarm:
                     self._say(self._first_word(word) if self._stopped else word)
 
     def _ring(self) -> None:
-        """Wake the watcher, unless many signals have woken it already or it has ended."""
-        with suppress(OSError):  # a listener may outlast the run, and find the socket closed
+        """Wake the watcher, unless its buffer is full or it has ended."""
+        with suppress(OSError):  # the listener may outlive the run and find the socket closed
             self._rope.send(b"\0")
 
     @contextmanager
     def _end(self, word: Word) -> Iterator[None]:
-        """End the process after this block, or during it once :data:`END_WITHIN` is over.
+        """Exit the process after this block, or during it after :data:`END_WITHIN`.
 
-        Only the first thread that comes here does.
+        Only the first thread that enters exits the process; others block.
         """
         self._ending.acquire()
         self._status = word.status
@@ -195,27 +194,28 @@ class Alarm:
         os._exit(self._status)
 
     def _first_word(self, own: Word) -> Word:
-        """The report of the process that failed first: this one's, if there is no earlier one."""
+        """The report of the process that failed first; this one's if there is no earlier one."""
         try:
             left = self._store.first("failure", json.dumps(asdict(own)), within=LAST_WORD)
-        except dist.DistError:  # no store, no others' words
+        except dist.DistError:  # without a store there are no other reports
             return own
         return Word(**json.loads(left))
 
     def _say(self, word: Word) -> None:
-        """Print why all end, if this is the process that does."""
+        """Print the error if this is the process that prints it."""
         self._status = word.status
         if self._rank == 0 or self._speaks_for_others():
             of_whom = "" if word.rank == self._rank else f"process {word.rank}: "
-            with suppress(Exception):  # nothing can be printed any more
+            with suppress(Exception):  # the output may be closed
                 self._complain(of_whom + word.sentence)
         if self._rank == 0:
             self._acknowledge()
 
     def _speaks_for_others(self) -> bool:
-        """Whether this process prints the error: the first one has not, and no other here does.
+        """Whether this process prints the error because the first process has not done so.
 
-        Others wait for the first process: torchrun would stop it as soon as one of them ends.
+        The other processes wait for the first one: torchrun would stop it as soon as one of them
+        exits.
         """
         with suppress(dist.DistError):
             self._store.wait("heard", within=HEARING)
@@ -227,30 +227,30 @@ class Alarm:
         return os.environ.get("LOCAL_RANK", "0") == "0"
 
     def _acknowledge(self) -> None:
-        """Tell the others that the error is printed; a host of the store waits until they know."""
+        """Announce that the error is printed; the host of the store waits for all to read it."""
         deadline = time.monotonic() + LEAVING
         with suppress(dist.DistError):
             self._store.set("heard", "yes", within=BRIEF)
             while self._hosts_store and self._store.add("present", 0, within=BRIEF) > 1:
-                if time.monotonic() > deadline:  # who was killed never leaves
+                if time.monotonic() > deadline:  # a killed process never leaves
                     return
                 time.sleep(LOOK_EVERY)
 
 
-GONE = f"the run's rendezvous, on the host of its first process, cannot be reached any more; {KEPT}"
+GONE = f"the rendezvous of the run, on the host of its first process, is unreachable; {KEPT}"
 
-STOPPED = f"stopped by SIGTERM, as torchrun does with all processes when one is lost; {KEPT}"
+STOPPED = f"stopped by SIGTERM, which torchrun sends to all processes if one is lost; {KEPT}"
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out, on a device or on its host."""
+    """Whether a device or its host ran out of memory."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
 
 
 def sentence_of(error: BaseException) -> str:
-    """One sentence about an error."""
+    """A one-line message for an error."""
     text = str(error).strip().partition("\n")[0]
     if isinstance(error, DensirankError):
         return text
@@ -265,7 +265,7 @@ def sentence_of(error: BaseException) -> str:
 
 
 def status_of(error: BaseException) -> int:
-    """The exit status that goes with an error, as the command line has it."""
+    """The exit status for an error, as in the command line."""
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
     if isinstance(error, KeyboardInterrupt):
@@ -276,7 +276,7 @@ def status_of(error: BaseException) -> int:
 
 
 def _expected(error: BaseException) -> bool:
-    """Whether the sentence is enough, so that no traceback is printed."""
+    """Whether the message is sufficient, so that no traceback is printed."""
     told = isinstance(error, DensirankError | OSError | KeyboardInterrupt | SystemExit)
     return told or out_of_memory(error)
 

@@ -1,4 +1,4 @@
-"""The folder that ``densirank fit`` writes to: one process writes for all."""
+"""The output folder of ``densirank fit``, written by the first process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_overwrite(folder: Path, overwrite: bool) -> None:
 
 
 class FitFolder:
-    """Where a fit's checkpoint, log and model are; all processes must see the same folder."""
+    """The folder of checkpoint, log and model; all processes must see the same folder."""
 
     def __init__(self, folder: Path, world: World) -> None:
         self._folder, self._world = folder, world
@@ -42,9 +42,9 @@ class FitFolder:
             check_overwrite(self._folder, overwrite)
 
     def prepare(self, resume: bool) -> bool:
-        """Make the folder ready for a new or a resumed run; False if there is nothing to resume.
+        """Prepare the folder for a new or resumed run; False if the run is already complete.
 
-        Processes that torchrun has started again resume in any case.
+        Processes restarted by torchrun always resume.
         """
         to_do = True
         if self._world.first:
@@ -58,7 +58,7 @@ class FitFolder:
         return not self._world.any(not to_do)
 
     def keep(self, ranker: Ranker) -> bool:
-        """Write the model, remove the checkpoint if it is done; True if the fit was interrupted."""
+        """Save the model; delete the checkpoint unless interrupted, which is returned."""
         interrupted = False
         if self._world.first:
             ranker.save(self._folder)
@@ -74,7 +74,7 @@ class FitFolder:
             how = "without torchrun" if self._world.sharded else "under torchrun"
             raise InputError(
                 f"{self._others_checkpoint} was written by a run {how}: resume it {how} "
-                "(any number of processes will do), or start anew without --resume"
+                "(with any number of processes), or start again without --resume"
             )
         return (self._folder / MANIFEST).exists()
 

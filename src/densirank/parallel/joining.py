@@ -1,4 +1,4 @@
-"""Joining the processes that torchrun has started, and leaving them again."""
+"""Joining and leaving the process group of a torchrun run."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from densirank.world import LostContact, World, timeout_seconds
 
 
 def under_torchrun() -> bool:
-    """Whether torchrun has started this process."""
+    """Whether torchrun started this process."""
     return "RANK" in os.environ and "WORLD_SIZE" in os.environ
 
 
 @contextmanager
 def joined(device: str = "auto", complain: Callable[[str], None] | None = None) -> Iterator[World]:
-    """The world that torchrun's environment describes, or one process where there is none.
+    """The world described by torchrun's environment, or a single process without torchrun.
 
-    A process that fails inside takes all others with it: the first one says why, in one sentence
-    (by ``complain``), and every one ends with a status that is not zero.
+    If a process fails inside the block, all processes exit with a non-zero status, and the first
+    one reports the error in one line (by ``complain``).
     """
     if not under_torchrun():
         yield World(device=resolve_device(device))
@@ -43,9 +43,9 @@ def joined(device: str = "auto", complain: Callable[[str], None] | None = None) 
         yield world
         world.wait()
     try:
-        world.wait()  # none looks at the store any more, which may end with its process
+        world.wait()  # now no process uses the store, which may end with its process
     except LostContact:
-        pass  # a process that has done its work may be gone: this one's is done as well
+        pass  # the others are done and may have exited; so is this one
     finally:
         dist.destroy_process_group()
 
@@ -58,8 +58,8 @@ def _own_device(name: str) -> torch.device:
     number, count = int(os.environ.get("LOCAL_RANK", 0)), torch.cuda.device_count()
     if number >= count:
         raise InputError(
-            f"there are more processes on this machine than its {count} GPUs: start it with "
-            f"--nproc-per-node={count}, or choose --device cpu"
+            f"there are more processes on this machine than GPUs ({count}): use "
+            f"--nproc-per-node={count}, or --device cpu"
         )
     torch.cuda.set_device(number)
     return torch.device("cuda", number)

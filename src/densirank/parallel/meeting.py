@@ -1,10 +1,10 @@
-"""How the processes of a run find each other, however often torchrun restarts them.
+"""Rendezvous: how the processes of a run find each other, also after restarts by torchrun.
 
-torchrun has one store for all attempts of a run, and what an attempt writes there stays: addresses
-of processes that are gone, the report of what ended it. The number of restarts does not tell
-attempts apart, for every node counts its own. So the first process makes up a name for the attempt,
-and gives it to the others under names that they made up: nothing of another attempt can be taken
-for an answer, and all later keys begin with the attempt's name.
+torchrun uses one store for all attempts of a run, and the keys of an attempt are never deleted:
+addresses of processes that have exited, failure reports. The number of restarts does not identify
+an attempt, because every node counts its own. The first process therefore generates a random name
+for the attempt and passes it to each other process under a key that this process generated. A key
+of an earlier attempt cannot be mistaken for an answer, and all later keys start with the name.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from densirank.parallel.store import RunStore
 from densirank.world import LostContact
 
 LOOK_EVERY = 0.02
-"""Seconds between two looks of the first process at who is there."""
+"""Seconds between two checks of the first process for arrived processes."""
 
 SIOCGIFADDR = 0x8915
-"""Linux's question for the address of a network interface."""
+"""Linux ioctl request for the address of a network interface."""
 
 
 @dataclass(frozen=True)
 class Meeting:
-    """One attempt of a run by ``size`` processes, of which this is one."""
+    """One attempt of a run by ``size`` processes, as seen by one of them."""
 
     rank: int
     size: int
     timeout: timedelta
-    run: RunStore  # that all attempts share
+    run: RunStore  # shared by all attempts
     name: str  # of the attempt
     hosts_store: bool  # whether the store ends with this process
 
     @classmethod
     def found(cls, rank: int, size: int, timeout: timedelta) -> Meeting:
-        """Learn the attempt's name from the first process, once that is there."""
+        """Get the attempt's name from the first process, once it has arrived."""
         hosts = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != str(True)
         own_name = uuid4().hex
         try:
@@ -55,13 +55,13 @@ class Meeting:
             run.set(_place(rank), own_name)
             name = own_name if rank == 0 else run.get(_answer(own_name))
             if hosts and int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0:
-                run.set("begun", "yes")  # what the store of the attempts before would say
+                run.set("begun", "yes")  # as the store of earlier attempts would hold
         except dist.DistError as error:
             raise _alone(rank, size, timeout, briefly(error)) from error
         return cls(rank, size, timeout, run, name, hosts)
 
     def gather(self) -> None:
-        """Wait until all processes are here; the first one answers the others until then."""
+        """Wait until all processes have arrived; meanwhile the first one answers the others."""
         try:
             arrived = self.store("meeting")
             if self.rank > 0:
@@ -75,16 +75,16 @@ class Meeting:
                     self.run.set(_answer(name), self.name)
                     answered.add(name)
                 if time.monotonic() > deadline:
-                    raise self._alone("some have not come back after a restart")
+                    raise self._alone("some processes did not return after a restart")
                 time.sleep(LOOK_EVERY)
         except dist.DistError as error:
             raise self._alone(briefly(error)) from error
 
     def connect(self, backend: str) -> None:
-        """Make the process group, with addresses of this attempt alone.
+        """Create the process group, using only addresses of this attempt.
 
-        Functions of ``torch.distributed.nn`` have the group of the moment they are imported as
-        their default, and would keep it, and its threads, from ending: they come first.
+        Functions of ``torch.distributed.nn`` bind the default group at import time, which would
+        keep the group and its threads alive: they are imported before the group is created.
         """
         import_module("torch.distributed.nn.functional")
         _listen_towards_the_others()
@@ -100,7 +100,7 @@ class Meeting:
             raise self._alone(briefly(error)) from error
 
     def store(self, name: str) -> RunStore:
-        """A connection of its own to the keys of this attempt."""
+        """A separate connection to the keys of this attempt."""
         try:
             return self.run.named(f"{self.name}/{name}")
         except dist.DistError as error:
@@ -132,22 +132,22 @@ def _where() -> tuple[str, int]:
 
 
 def _require_own_name(host: str, port: int) -> None:
-    """Another host's name may become known while one waits; this machine's own will not."""
+    """Raise if this machine cannot resolve its own name, because retrying will not help."""
     try:
         socket.getaddrinfo(host, port)
     except socket.gaierror as error:
         raise InputError(
-            f"this machine is to be met at {host!r}, which it cannot resolve: give torchrun "
+            f"the rendezvous is at {host!r}, which this machine cannot resolve: pass torchrun "
             "--local-addr with an address of this machine (127.0.0.1 if there is no other host), "
             "or add the name to /etc/hosts"
         ) from error
 
 
 def _listen_towards_the_others() -> None:
-    """Let gloo listen at the network interface from which this process reaches the others.
+    """Make gloo listen on the network interface from which this process reaches the others.
 
-    By itself it takes the address that the machine's own name resolves to: none in a bare
-    container, and a loopback address on a Debian, where no other host finds it.
+    By default gloo uses the address that the machine's own name resolves to: none in a bare
+    container, and on Debian a loopback address, which other hosts cannot reach.
     """
     if sys.platform != "linux" or "GLOO_SOCKET_IFNAME" in os.environ:
         return
@@ -156,14 +156,14 @@ def _listen_towards_the_others() -> None:
         host = "127.0.0.1"
     interface = interface_towards(host, port)
     by_a_name = not (host == "localhost" or host.startswith("127."))
-    if interface == "lo" and by_a_name:  # that name is this machine's here, and not elsewhere
+    if interface == "lo" and by_a_name:  # the name is local to this machine
         return
     if interface is not None:
         os.environ["GLOO_SOCKET_IFNAME"] = interface
 
 
 def interface_towards(host: str, port: int) -> str | None:
-    """The network interface whose address this machine has where it speaks to a host by IPv4."""
+    """The network interface that this machine uses to reach a host by IPv4."""
     import fcntl
 
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -178,12 +178,12 @@ def interface_towards(host: str, port: int) -> str | None:
 
 
 def _place(rank: int) -> str:
-    """Where a process leaves its name."""
+    """The key for the name of a process."""
     return f"place/{rank}"
 
 
 def _answer(name: str) -> str:
-    """Where it looks for the name of the attempt."""
+    """The key under which a process gets the name of the attempt."""
     return f"answer/{name}"
 
 
@@ -191,13 +191,13 @@ def _alone(rank: int, size: int, timeout: timedelta, reason: str) -> LostContact
     place = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
     return LostContact(
         f"process {rank} of {size} did not meet the others at {place} within "
-        f"{timeout.total_seconds():g} s ({reason}); see that all hosts were started with "
-        "the same --rdzv-endpoint, reach it, and reach each other by the names they have, or give "
-        "torchrun --local-addr with the address of each"
+        f"{timeout.total_seconds():g} s ({reason}); check that all hosts use the same "
+        "--rdzv-endpoint, can reach it, and can reach each other by host name, or pass torchrun "
+        "--local-addr with the address of each host"
     )
 
 
 def briefly(error: BaseException) -> str:
-    """The first sentence of an error, without the place in the library's source."""
+    """The first sentence of an error, without the source location."""
     first = str(error).strip().partition("\n")[0].partition(". ")[0]
     return re.sub(r"^\[[^]]*\]\s*", "", first)

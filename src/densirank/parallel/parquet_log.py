@@ -1,8 +1,7 @@
-"""A log on disk: one Parquet file or a folder of them, read some rows at a time.
+"""A log on disk: one Parquet file or a folder of them, read in blocks of rows.
 
-Ids are found by polars' streaming engine, which holds the distinct ones and not the rows. The rows
-themselves are read in slices, in the order they are written in: which of two equal pairs is the
-later one depends on it.
+Polars' streaming engine finds the ids; it holds the distinct ids but not the rows. The rows are
+read in slices in file order, because the order decides which of two equal pairs is the later one.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from densirank.errors import InputError
 from densirank.files import check_file
 
 BLOCK_ROWS = 1 << 22
-"""Rows that are read at a time."""
+"""Rows read at a time."""
 
 SUFFIXES = (".parquet", ".pq")
 Encoder = Callable[[pl.Series], NDArray[np.int32]]
@@ -40,7 +39,7 @@ Encoder = Callable[[pl.Series], NDArray[np.int32]]
 
 @dataclass(frozen=True)
 class Ids:
-    """The distinct ids of a column of a log, and how many rows each has."""
+    """The distinct ids of a column of a log, and the number of rows of each."""
 
     origin: Path
     ids: pl.Series
@@ -51,7 +50,7 @@ class Ids:
         return vocabulary_of(self.ids)
 
     def encoder(self) -> Encoder:
-        """A function from a column of these ids to their indices."""
+        """A function that maps a column of these ids to indices."""
         return self._text_encoder() if self.ids.dtype == pl.String else self._number_encoder()
 
     def _text_encoder(self) -> Encoder:
@@ -78,12 +77,12 @@ class Ids:
         return encode
 
     def _changed(self) -> InputError:
-        return InputError(f"{self.origin} has changed while it was read: run this again")
+        return InputError(f"{self.origin} has changed while it was read: run the command again")
 
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive rows of a file, the first of them at ``start``."""
+    """Consecutive rows of a file, beginning at row ``start``."""
 
     path: Path
     start: int
@@ -91,13 +90,13 @@ class Block:
 
     @property
     def origin(self) -> str:
-        """Names the block in messages that count its rows."""
+        """The location of the block, for messages that count its rows."""
         return f"{self.path}, after data row {self.start}" if self.start else str(self.path)
 
 
 @dataclass(frozen=True)
 class Log:
-    """Files whose columns agree, and which of the columns play a role."""
+    """Files with the same columns, and the columns to read by role."""
 
     origin: Path
     files: tuple[Path, ...]
@@ -106,7 +105,7 @@ class Log:
 
     @classmethod
     def open(cls, origin: Path, wishes: Columns) -> Log:
-        """Find the files and their columns, and refuse those that do not agree."""
+        """Find the files and their columns; raise if the columns do not agree."""
         files = tuple(_files(origin))
         schemas = [sound_parquet(path, _scan(path).collect_schema) for path in files]
         found = Meaning(wishes).find(schemas[0].names(), str(files[0]))
@@ -148,12 +147,12 @@ class Log:
             raise InputError(f"{self.origin}: there are no interactions")
         if found[name].null_count() or (found[name].cast(pl.String) == "").any():
             for _ in self.blocks():
-                pass  # the first block with a missing value says which row it is
+                pass  # raises for the first row with a missing value
         ids = id_column(found[name], str(self.origin))
         return Ids(self.origin, ids, found["len"].to_numpy().astype(np.int64))
 
     def blocks(self) -> Iterator[Block]:
-        """All rows in the order they are written in, those of one file after another."""
+        """All rows in file order, one file after another."""
         for path in self.files:
             scan = _scan(path).select(self.columns.values())
             rows = sound_parquet(path, scan.select(pl.len()).collect).item()
@@ -165,9 +164,9 @@ class Log:
                 yield block
 
     def records(self, users: Encoder, items: Encoder) -> Iterator[NDArray[Any]]:
-        """The rows as arrays of ``user``, ``item`` and, where there are, ``timestamp``, ``weight``.
+        """The rows as arrays of ``user``, ``item`` and, if present, ``timestamp``, ``weight``.
 
-        Users and items are indices; times and weights are checked, so that they can be trusted.
+        Users and items are indices; times and weights are validated.
         """
         for block in self.blocks():
             column = {role: block.frame[name] for role, name in self.columns.items()}
@@ -203,7 +202,7 @@ class Log:
 
 
 def _files(origin: Path) -> Iterator[Path]:
-    """The file itself, or all Parquet files in and under a folder, by name."""
+    """The file itself, or all Parquet files below a folder, sorted by name."""
     if not origin.is_dir():
         check_file(origin)
         yield origin

@@ -1,8 +1,9 @@
-"""A partition on disk, of which each process reads the parts that are its own.
+"""A partition: a log on disk, split by user, of which each process reads the parts it needs.
 
-``partition.json`` names the other files and their SHA-256 and is written last. Parts are runs of
-consecutive users, with indices that all parts share. A process reads the parts its users are in, so
-any number of processes can share a partition; as many as it has parts share no file.
+``partition.json`` lists the other files with their SHA-256 and is written last. A part is a range
+of consecutive users; indices are the same in all parts. Each process reads the parts that contain
+its users, so any number of processes can share a partition; with as many processes as parts, no
+part is read twice.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ def is_partition(folder: Path) -> bool:
 
 @dataclass(frozen=True)
 class Pairs:
-    """The pairs of consecutive users in CSR form, without the ids: what a part's file holds.
+    """The pairs of consecutive users in CSR form, without ids: the contents of a part's file.
 
-    These are the arrays of :class:`Interactions`; ``indptr`` is that of these users alone.
+    The arrays are those of :class:`Interactions`; ``indptr`` covers only these users.
     """
 
     indptr: NDArray[np.int64]
@@ -54,12 +55,12 @@ class Pairs:
 
     @classmethod
     def of(cls, data: Interactions) -> Pairs:
-        """Those of some interactions."""
+        """The pairs of interactions."""
         return cls(data.indptr, data.items, data.timestamps, data.weights)
 
     @classmethod
     def none(cls, users: int, kind: np.dtype[Any]) -> Pairs:
-        """No pairs of so many users, of a log with rows of this kind."""
+        """No pairs for ``users`` users, with the columns of records of this ``kind``."""
         roles = kind.names or ()
         return cls(
             np.zeros(users + 1, dtype=np.int64),
@@ -70,7 +71,7 @@ class Pairs:
 
     @classmethod
     def joined(cls, runs: Sequence[Pairs]) -> Pairs:
-        """The users of all runs (at least one), one run after another."""
+        """Concatenate runs of users (at least one)."""
         counts = np.concatenate([np.diff(run.indptr) for run in runs])
         timestamps = [run.timestamps for run in runs if run.timestamps is not None]
         weights = [run.weights for run in runs if run.weights is not None]
@@ -82,7 +83,7 @@ class Pairs:
         )
 
     def of_users(self, first: int, end: int) -> Pairs:
-        """Those of the users from ``first`` up to ``end``."""
+        """The pairs of the users from ``first`` up to ``end``."""
         if (first, end) == (0, self.n_users):
             return self
         low, high = self.indptr[[first, end]].tolist()
@@ -94,20 +95,20 @@ class Pairs:
         )
 
     def among(self, first: int, users: int) -> Pairs:
-        """The same pairs among so many users, of whom these begin at ``first``."""
+        """The same pairs among ``users`` users, with the own users starting at ``first``."""
         after = users - first - self.n_users
         indptr = np.pad(self.indptr, (first, after), constant_values=(0, len(self)))
         return Pairs(indptr, self.items, self.timestamps, self.weights)
 
     def save(self, path: Path) -> None:
-        """Write what :meth:`load` reads."""
+        """Write the pairs to a file for :meth:`load`."""
         from safetensors.numpy import save_file
 
         save_file({name: array for name, array in vars(self).items() if array is not None}, path)
 
     @classmethod
     def load(cls, path: Path) -> Pairs:
-        """The pairs that were saved to a file."""
+        """Read pairs from a file."""
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
 
@@ -119,7 +120,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Part:
-    """A run of consecutive users, and the file of their pairs."""
+    """A range of consecutive users, and the file of their pairs."""
 
     first_user: int
     users: int
@@ -129,7 +130,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Partition:
-    """A log cut by user. ``fingerprint`` changes with anything in it: processes compare it."""
+    """A log split by user. ``fingerprint`` identifies its contents, so processes can compare it."""
 
     folder: Path
     fingerprint: str
@@ -138,7 +139,7 @@ class Partition:
     n_pairs: int
     ordered: bool
     parts: tuple[Part, ...]
-    files: dict[str, dict[str, Any]]  # users, items: their ids
+    files: dict[str, dict[str, Any]]  # the ids of users and items
 
     @classmethod
     def open(cls, folder: Path) -> Partition:
@@ -164,39 +165,39 @@ class Partition:
             raise StorageError(f"{path} does not describe a partition ({error})") from error
 
     def whole(self) -> Interactions:
-        """All of it: what :func:`densirank.read` makes of the log."""
+        """All interactions, as :func:`densirank.read` returns them for the log."""
         return self.only(range(self.n_users))
 
     def among_all(self, users: range) -> Interactions:
-        """The pairs of some users (indices) among all users and items, the others having none."""
+        """The pairs of some users (indices), among all users and items."""
         return self._interactions(self._pairs(users).among(users.start, self.n_users), 0)
 
     def only(self, users: range) -> Interactions:
-        """The same of these users alone, numbered from 0: what one of many processes holds.
+        """The pairs of some users, with the users renumbered from 0 and all items.
 
-        Its user 0 is the first of them; the items are all items.
+        This is what each of several processes holds.
         """
         return self._interactions(self._pairs(users), users.start)
 
     def _pairs(self, users: range) -> Pairs:
         if not 0 <= users.start <= users.stop <= self.n_users or users.step != 1:
-            raise InputError(f"{users} are no users of a partition of {self.n_users:,}")
+            raise InputError(
+                f"{users} is not a range of users of a partition with {self.n_users:,} users"
+            )
         runs = []
         for part in self.parts:
             first, end = part.first_user, part.first_user + part.users
             low, high = max(users.start, first), min(users.stop, end)
             if low < high:
                 runs.append(self._load(part).of_users(low - first, high - first))
-        if not runs:  # of any part: they all have the same columns
+        if not runs:  # take any part: all have the same columns
             runs.append(self._load(self.parts[-1]).of_users(0, 0))
         return runs[0] if len(runs) == 1 else Pairs.joined(runs)
 
     def _load(self, part: Part) -> Pairs:
         pairs = Pairs.load(checked_file(self.folder, part.file, "partition"))
         if (pairs.n_users, len(pairs)) != (part.users, part.pairs):
-            raise StorageError(
-                f"{self.folder}: {part.file['name']} is not the part {MANIFEST} says"
-            )
+            raise StorageError(f"{self.folder}: {part.file['name']} does not match {MANIFEST}")
         return pairs
 
     def _interactions(self, pairs: Pairs, first: int) -> Interactions:
@@ -222,7 +223,7 @@ class Partition:
 
 @dataclass(frozen=True, eq=False)
 class Portion(Interactions):
-    """A process's users of a partition, numbered from 0, with the items of everybody."""
+    """The share of one process in a partition: its users, renumbered from 0, and all items."""
 
     partition: Partition | None = None
     first_user: int = 0
@@ -231,7 +232,7 @@ class Portion(Interactions):
 
     @classmethod
     def read(cls, partition: Partition, world: World) -> Portion:
-        """This process's users; all processes have to read theirs at the same time."""
+        """Read this process's users. This is a collective operation."""
         users = world.own(partition.n_users)
         own = partition.only(users)
         lengths = world.gathered(torch.tensor([len(own)], device=world.device))
@@ -251,13 +252,13 @@ class Portion(Interactions):
 
     @property
     def origin(self) -> Partition:
-        """The partition that this is a portion of."""
+        """The partition that contains this portion."""
         assert self.partition is not None
         return self.partition
 
     @cached_property
     def fingerprint(self) -> str:
-        """That of the partition, which all processes can compare, and of a changed order."""
+        """The fingerprint of the partition (the same in all processes) and of a changed order."""
         same = self.ordered == self.origin.ordered
         return self.origin.fingerprint + ("" if same else f" ordered={self.ordered}")
 

@@ -1,9 +1,9 @@
-"""Cutting a log into parts by user, in memory that does not grow with the log.
+"""Partitioning of a log by user, in memory that does not grow with the log.
 
-Rows are written to buckets of consecutive users: files small enough to be held in memory. Each
-bucket then goes through :meth:`Interactions.from_codes`, which keeps the latest of equal pairs and
-puts a user's items in order of time. The in-memory reader calls the same code, so both agree. A
-part is some consecutive buckets.
+Rows are written to buckets of consecutive users: files small enough to fit in memory. Each bucket
+then goes through :meth:`Interactions.from_codes`, which keeps the latest of equal pairs and sorts a
+user's items by time. The in-memory reader calls the same code, so both give the same result. A part
+consists of consecutive buckets.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from densirank.storage import write_file, write_ids
 from densirank.world import World
 
 BUCKET_ROWS = 1 << 23
-"""Rows of a bucket: about 60 bytes each are held while it is worked on."""
+"""Rows of a bucket: about 60 bytes per row are in memory while a bucket is processed."""
 
 Ints = NDArray[np.int64]
 
@@ -50,14 +50,14 @@ def write_partition(
     ordered: bool | None = None,
     on_rows: Callable[[int, int], None] = lambda done, rows: None,
 ) -> Partition:
-    """Cut a log into ``n_parts`` parts with equally many users.
+    """Split a log into ``n_parts`` parts with the same number of users.
 
-    A partition that the folder held before stays whole until this one is complete. ``ordered``
-    says whether the rows are in order of time; by default they are where there are timestamps.
+    An existing partition in the folder stays intact until the new one is complete. ``ordered``
+    states whether the rows are in order of time; by default they are if there are timestamps.
     ``on_rows`` is called with (rows read, all rows).
     """
     if n_parts < 1:
-        raise InputError(f"there must be at least 1 part, not {n_parts}")
+        raise InputError(f"the number of parts must be at least 1, not {n_parts}")
     with _claimed(folder):
         users, items = log.ids("user"), log.ids("item")
         parts = _write_parts(log, folder, n_parts, users, items, on_rows)
@@ -91,7 +91,7 @@ def _write_parts(
     items: Ids,
     on_rows: Callable[[int, int], None],
 ) -> list[Part]:
-    """Write the rows to buckets, then one part after another."""
+    """Write all rows to buckets, then write the parts."""
     rows = int(users.counts.sum())
     bounds = World(size=n_parts).bounds(len(users.counts))
     cuts = np.union1d(bounds, even_cuts(users.counts, -(-rows // BUCKET_ROWS)))
@@ -104,7 +104,7 @@ def _write_parts(
             done += len(records)
             on_rows(done, rows)
         if done != rows:
-            raise InputError(f"{log.origin} has changed while it was read: run this again")
+            raise InputError(f"{log.origin} has changed while it was read: run the command again")
         for first, end in pairwise(bounds):
             pairs = buckets.take(first, end, log.kind, len(items.counts))
             file = write_file(folder, f"part-{len(parts):05d}", ".safetensors", pairs.save)
@@ -116,15 +116,16 @@ def _write_parts(
 
 @contextmanager
 def _claimed(folder: Path) -> Iterator[None]:
-    """A folder to write to, which in the end holds nothing but what its manifest names."""
+    """Prepare the folder, and at the end delete all files that the manifest does not list."""
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file; a folder for the partition was expected")
+        raise InputError(f"{folder} is a file; choose a folder for the partition")
     new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     for entry in folder.iterdir():
         if entry.name != MANIFEST and not _is_own(entry):
             raise InputError(
-                f"{folder} holds {entry.name}, which is no partition's; choose another"
+                f"{folder} holds {entry.name}, which is not part of a partition; choose another "
+                "folder"
             )
     try:
         yield
@@ -139,7 +140,7 @@ def _is_own(entry: Path) -> bool:
 
 
 def _sweep(folder: Path) -> None:
-    """Delete what the manifest does not name: an old partition, or a run that did not finish."""
+    """Delete files that the manifest does not list, from an old partition or a failed run."""
     named = set()
     if (folder / MANIFEST).exists():
         partition = Partition.open(folder)
@@ -150,11 +151,11 @@ def _sweep(folder: Path) -> None:
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
 
-# --- rows on disk by user, until they can be looked at some users at a time ----------------------
+# --- buckets: rows on disk by user ----------------------------------------------------------------
 
 
 def even_cuts(counts: Ints, n: int) -> Ints:
-    """Where to cut users so that n runs of them have about as many rows each; (n + 1,).
+    """Bounds of n ranges of users with about the same number of rows each; (n + 1,).
 
     >>> even_cuts(np.array([1, 1, 4, 1, 1]), 2).tolist()
     [0, 2, 5]
@@ -169,7 +170,7 @@ def even_cuts(counts: Ints, n: int) -> Ints:
 
 @dataclass(frozen=True)
 class Buckets:
-    """Files of rows in the order they came, one for each run of users between two ``cuts``."""
+    """Files of rows in input order, one for each range of users between two ``cuts``."""
 
     folder: Path
     cuts: Ints  # (buckets + 1,) ascending
@@ -186,9 +187,9 @@ class Buckets:
                     rows[start:end].tofile(file)
 
     def take(self, first: int, end: int, kind: np.dtype[Any], n_items: int) -> Pairs:
-        """The unique pairs of the users from ``first`` up to ``end``, both of them cuts.
+        """The unique pairs of the users from ``first`` up to ``end``; both must be cuts.
 
-        The rows, of this ``kind``, are deleted: disk is freed as parts are written.
+        The buckets, with records of this ``kind``, are deleted to free disk space.
         """
         low, high = np.searchsorted(self.cuts, (first, end)).tolist()
         runs = [self._take(number, kind, n_items) for number in range(low, high)]
@@ -221,5 +222,5 @@ class Buckets:
 
 
 def _numbered(count: int) -> Vocabulary:
-    """Ids that are the indices themselves, where only indices matter."""
+    """Ids equal to the indices, for code that only needs indices."""
     return Vocabulary.from_sorted(np.arange(count))

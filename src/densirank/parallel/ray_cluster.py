@@ -1,8 +1,9 @@
-"""Recommendations for all users on a Ray cluster: the same parts, made by Ray Data's workers.
+"""Recommendations for all users on a Ray cluster, computed by workers of Ray Data.
 
-A dataset of the missing parts goes through a pool of workers, each of which loads the model once
-and writes parts to the folder that all nodes see. A part is whole or absent, and the same whoever
-makes it, so Ray may retry after losing a worker, and a stopped run can be resumed.
+A dataset of the missing parts is mapped over a pool of workers, each of which loads the model once
+and writes parts to a shared folder. A part is either complete or absent and does not depend on the
+worker that writes it, so Ray can retry after losing a worker, and an interrupted run can be
+resumed.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from densirank.parallel.recommend_all import Order, Parts
 
 
 class PartMaker:
-    """One worker: a model in memory, and parts made by it.
+    """A worker that holds the model in memory and writes parts.
 
-    Errors that a person can fix are returned as a sentence: Ray would wrap them in its own.
+    Errors that the user can fix are returned as messages, because Ray would wrap exceptions.
     """
 
     def __init__(self, order: Order) -> None:
@@ -50,11 +51,11 @@ def run_on_ray(
     workers: int | None = None,
     on_part: Callable[[int], None] = lambda done: None,
 ) -> int:
-    """Write the file and return its number of rows; ``on_part`` is told how many parts exist.
+    """Write the file and return its number of rows.
 
-    The cluster is that of ``RAY_ADDRESS``, or one that is started here and ended with the run.
-    There are as many workers as the cluster has CPUs, or GPUs if the model is to run on them,
-    unless ``workers`` says otherwise.
+    ``on_part`` is called with the number of complete parts. ``RAY_ADDRESS`` selects the cluster;
+    without it, a local one is started and shut down with the run. The default of ``workers`` is the
+    number of CPUs of the cluster, or of GPUs if the model runs on a GPU.
     """
     if parts.parts_done() < parts.n_parts:
         with _cluster() as ray:
@@ -77,7 +78,7 @@ def run_on_ray(
 
 
 def pool_size(there: Mapping[str, float], resource: str, workers: int | None) -> int:
-    """How many workers to start on a cluster with these resources; each takes one CPU or GPU.
+    """The number of workers for a cluster with these resources; each takes one CPU or GPU.
 
     >>> pool_size({"CPU": 8.0}, "CPU", None)
     8
@@ -85,15 +86,15 @@ def pool_size(there: Mapping[str, float], resource: str, workers: int | None) ->
     count = int(there.get(resource, 0))
     if count < (workers or 1):
         raise InputError(
-            f"the Ray cluster has {count} {resource}s and every worker takes one: too few for "
-            f"{workers or 1}"
+            f"the Ray cluster has {count} {resource}s and each worker takes one: too few for "
+            f"{workers or 1}; lower --workers, or add nodes"
         )
     return workers or count
 
 
 @contextmanager
 def _cluster() -> Iterator[Any]:
-    """Ray, connected, with its own messages turned down."""
+    """Connect to Ray, with its log messages reduced to errors."""
     try:
         import ray
         import ray.data
@@ -103,12 +104,12 @@ def _cluster() -> Iterator[Any]:
         ) from error
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     ray.data.DataContext.get_current().enable_progress_bars = False
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # what is run is told to nobody
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage reports
     try:
         ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
         yield ray
     except ray.exceptions.RayError as error:
         first_line = str(error).strip().partition("\n")[0]
-        raise DensirankError(f"Ray has given up ({first_line}); the parts made are kept") from error
+        raise DensirankError(f"Ray failed ({first_line}); complete parts are kept") from error
     finally:
         ray.shutdown()

@@ -1,9 +1,9 @@
-"""Recommendations for all users, some users at a time, into one file.
+"""Recommendations for all users, computed in parts and merged into one file.
 
-Each part is a file in a folder beside the target, whole or not there, so that a run that was
-stopped in any way can be resumed: the parts that the same model has made with the same options are
-kept, all others are made. The parts become one file at the end, which replaces the target in one
-step. A part is the same whichever process makes it, and so is the file.
+Each part is a file in a folder next to the target and is either complete or absent, so a run can be
+resumed after any interruption: parts of the same model and options are kept, the others are
+computed. At the end the parts are merged into one file, which replaces the target atomically. The
+parts and the file do not depend on the process that computes them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from densirank.storage import model_fingerprint, read_json
 from densirank.world import ONE_PROCESS, World
 
 PART_USERS = 10_000
-"""Users of a part: at most these are lost by a stop, or held in memory."""
+"""Users of a part: the most that are held in memory, or lost by an interruption."""
 
 FORMAT = "densirank-parts"
 FORMAT_VERSION = 1
@@ -38,7 +38,7 @@ ROW_GROUP = 1 << 18
 
 @dataclass(frozen=True)
 class Parts:
-    """The lists of all users of a ranker, in parts, and the file they end in."""
+    """The recommendation lists of all users in parts, and the target file."""
 
     ranker: Ranker
     model: str  # fingerprint
@@ -54,7 +54,7 @@ class Parts:
 
     @property
     def folder(self) -> Path:
-        """Where the parts are until all of them are complete."""
+        """The folder of the parts until all of them are complete."""
         return self.target.with_name(f"{self.target.name}.parts")
 
     @property
@@ -68,9 +68,9 @@ class Parts:
     ) -> int:
         """Write the file and return its number of rows.
 
-        Parts of an earlier run with the same model and options are not made again. Several
-        processes see one folder, and each makes its own parts; ``on_part`` is told how many of
-        them are done. The first process claims the folder, and puts the parts together in the end.
+        Parts of an earlier run with the same model and options are kept. Several processes share
+        one folder and each computes its own parts; ``on_part`` is called with the number of parts
+        that this process has done. The first process claims the folder and merges the parts.
         """
         if world.first:
             self.claim_folder()
@@ -84,11 +84,11 @@ class Parts:
         return int(world.sum_(torch.tensor(rows, device=world.device)))
 
     def own(self, world: World) -> range:
-        """The parts of this process; none, where there are more processes than parts."""
+        """The parts of this process; none if there are more processes than parts."""
         return range(world.rank, self.n_parts, world.size)
 
     def make(self, number: int) -> None:
-        """Write a part, unless it exists."""
+        """Write a part unless it exists."""
         path = self._part(number)
         if not path.exists():
             frame = self.ranker.recommend(
@@ -106,7 +106,7 @@ class Parts:
                 frame.write_parquet(temporary)
 
     def finish(self) -> int:
-        """Merge the parts into the target file; the number of rows."""
+        """Merge the parts into the target file and return its number of rows."""
         rows = self._merge()
         self._clear()
         self.folder.rmdir()
@@ -117,15 +117,15 @@ class Parts:
         return [number for number in range(self.n_parts) if not self._part(number).exists()]
 
     def check_folder(self, who: str) -> None:
-        """Refuse to go on where the folder was not claimed for the same model and options."""
+        """Raise unless the folder was claimed for the same model and options."""
         if self._left_behind() != self._what():
             raise InputError(
-                f"{who} does not find in {self.folder} what the first one has put there: all must "
-                "see the same file system and the same model"
+                f"{who} does not find in {self.folder} what the first process wrote there: all "
+                "processes must see the same file system and the same model"
             )
 
     def parts_done(self) -> int:
-        """How many parts of an earlier run with the same model and options there are."""
+        """The number of complete parts of an earlier run with the same model and options."""
         if self._left_behind() != self._what():
             return 0
         return sum(self._part(number).exists() for number in range(self.n_parts))
@@ -138,7 +138,7 @@ class Parts:
         return self.folder / f"part-{number:07d}.parquet"
 
     def _what(self) -> dict[str, Any]:
-        """All that a part's content depends on."""
+        """Everything that determines the contents of a part."""
         index = self.ranker.index_ if self.approximate else None
         return {
             "format": FORMAT,
@@ -162,9 +162,9 @@ class Parts:
         return read_json(path, FORMAT, FORMAT_VERSION) if path.exists() else None
 
     def claim_folder(self) -> None:
-        """Make the folder this run's own; parts of another run are deleted."""
+        """Claim the folder for this run; parts of another run are deleted."""
         if self.folder.exists() and self._left_behind() is None and any(self.folder.iterdir()):
-            raise InputError(f"{self.folder} holds something else; choose another --out")
+            raise InputError(f"{self.folder} holds other files; choose another --out")
         self.folder.mkdir(exist_ok=True)
         if self._left_behind() == self._what():
             return
@@ -179,7 +179,7 @@ class Parts:
                 path.unlink()
 
     def _merge(self) -> int:
-        """One file of all parts in the format of its suffix, a group of rows at a time."""
+        """Merge all parts into one file in the format of its suffix, one row group at a time."""
         import polars as pl
 
         parts = pl.scan_parquet([self._part(number) for number in range(self.n_parts)], glob=False)
@@ -191,7 +191,7 @@ class Parts:
             rows: int = parts.select(pl.len()).collect().item()
         except pl.exceptions.ComputeError as error:
             raise StorageError(
-                f"a part in {self.folder} is damaged ({error}): delete that folder and begin again"
+                f"a part in {self.folder} is damaged ({error}): delete that folder and start again"
             ) from error
         whole.replace(self.target)
         return rows
@@ -199,7 +199,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class Order:
-    """What a process has to know to make parts; it can be sent to another machine."""
+    """The description of a run, from which any process can compute parts."""
 
     model: Path
     target: Path
@@ -219,7 +219,7 @@ class Order:
         ranker = load(self.model, self.device)
         if model_fingerprint(self.model) != fingerprint:
             raise InputError(
-                f"the model in {self.model} was replaced while it was read: run this again"
+                f"the model in {self.model} was replaced while it was read: run the command again"
             )
         items = ranker.interactions_.item_ids
         titles = None if self.titles is None else Titles.read(self.titles, items)

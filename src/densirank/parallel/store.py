@@ -1,8 +1,8 @@
-"""The key-value store of a run, with a limit on every wait.
+"""The key-value store of a run, with a timeout on every request.
 
-``torch.distributed``'s store waits for an answer for as long as the kernel keeps the connection:
-a quarter of an hour once a cable is cut, in which not even signals are handled. Here a thread of
-its own waits, so that the caller goes on when the limit is over.
+The store of ``torch.distributed`` waits for an answer as long as the kernel keeps the connection:
+fifteen minutes after a network link is cut, during which signals are not handled. Here a separate
+thread waits, so the caller continues after the timeout.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ Answer = tuple[Any, Exception | None]
 
 
 class RunStore:
-    """A connection to the store of a run; ``dist.DistError`` where it does not answer in time.
+    """A connection to the store of a run; raises ``dist.DistError`` on a timeout.
 
-    A connection on which an answer is overdue is ``lost``: all else would wait behind that answer.
+    After a timeout the connection is ``lost``: other requests would wait behind the pending one.
     """
 
     def __init__(self, store: Any, limit: float) -> None:
-        """``limit`` is the number of seconds that an answer may take, as the store knows too."""
+        """``limit`` is the timeout in seconds, which the store uses as well."""
         self.raw, self.limit = store, limit
         self.lost = False
 
     def named(self, name: str) -> RunStore:
-        """A connection of its own, for one that waits answers no second question."""
+        """A separate connection, because a connection handles one request at a time."""
         connection = self._ask(self.raw.clone)
         return RunStore(dist.PrefixStore(name, connection), self.limit)  # type: ignore[attr-defined]
 
@@ -38,28 +38,28 @@ class RunStore:
         self._ask(lambda: self.raw.set(key, value), within)
 
     def add(self, key: str, amount: int, within: float | None = None) -> int:
-        """The number under a key, after adding to it."""
+        """Add to the number under a key and return the sum."""
         return int(self._ask(lambda: self.raw.add(key, amount), within))
 
     def get(self, key: str) -> str:
-        """The text under a key, once there is one."""
+        """Wait for a key and return its text."""
         return bytes(self._ask(lambda: self.raw.get(key), self.limit + 1)).decode()
 
     def get_all(self, keys: list[str]) -> list[str]:
-        """The texts under keys, once there are all."""
+        """Wait for all keys and return their texts."""
         texts = self._ask(lambda: self.raw.multi_get(keys), self.limit + 1)
         return [bytes(text).decode() for text in texts]
 
     def has(self, key: str) -> bool:
-        """Whether there is something under a key by now."""
+        """Whether a key is set."""
         return bool(self._ask(lambda: self.raw.check([key])))
 
     def first(self, key: str, value: str, within: float) -> str:
-        """The text under a key: this one, if there was none."""
+        """Set a key unless it is set already, and return its text."""
         return bytes(self._ask(lambda: self.raw.compare_set(key, "", value), within)).decode()
 
     def wait(self, key: str, within: float) -> None:
-        """Until there is something under a key."""
+        """Wait for a key."""
         self._ask(lambda: self.raw.wait([key], timedelta(seconds=within)), within + 1)
 
     def _ask(self, question: Callable[[], Any], within: float | None = None) -> Any:
@@ -81,5 +81,5 @@ class RunStore:
 def _answer(question: Callable[[], Any], answers: SimpleQueue[Answer]) -> None:
     try:
         answers.put((question(), None))
-    except Exception as error:  # the caller's, whatever it is
+    except Exception as error:  # passed on to the caller
         answers.put((None, error))

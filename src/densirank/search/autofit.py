@@ -1,4 +1,4 @@
-"""``densirank.autofit``: hold items out, try what there is time for, fit the best to all data."""
+"""``densirank.autofit``: choose a method and settings on held-out items within a time budget."""
 
 from __future__ import annotations
 
@@ -41,28 +41,28 @@ from densirank.settings import Settings
 from densirank.training.callbacks import Callback, Interruption, Report, Snapshots
 
 METHOD = METHODS["densirank"]
-"""What is trained."""
+"""The trained method."""
 UNTRAINED = "popularity"
-"""What is there without training."""
+"""The method that needs no training."""
 HELD_OUT = 0.2
 VERDICT_SHARE = 0.015
 """Share of the budget that evaluating a trial once may take."""
 MOST = 60
-"""Trained trials: a search on small data ends here, if not before."""
+"""Limit on trained trials, which a search on small data can reach."""
 FOR_UNTRAINED = 0.25
-"""Share of the budget that may go by before training is tried."""
+"""Share of the budget that may pass before training starts."""
 FOR_KINDS = 0.4
-"""The same if another kind of filter can be built until then."""
+"""The same if a second kind of filter can be built in that time."""
 A_PAIR = 1e-6
-"""Seconds for each pair, user and item without which training is not even begun."""
+"""Seconds per pair, user and item that must be left for training to start at all."""
 VERDICTS = 5
-"""Evaluations that choosing a filter takes, about."""
+"""Approximate number of evaluations to choose a filter."""
 SPARE = 1.15
-"""How much longer than planned the last fit may take: it has all the data."""
+"""Factor on the planned time of the final fit, which uses all data."""
 
 
 class Watcher(Protocol):
-    """Is told what is being done, what has been tried, and how each training stands."""
+    """Receives progress: the current activity, the trials so far, and training reports."""
 
     def doing(self, what: str) -> None: ...
 
@@ -72,16 +72,16 @@ class Watcher(Protocol):
 
 
 class Nobody:
-    """A watcher that ignores everything."""
+    """A watcher that ignores all progress."""
 
     def doing(self, what: str) -> None:
-        """Something begins."""
+        """Called when an activity starts."""
 
     def tried(self, trials: Sequence[Trial]) -> None:
-        """The last one is new."""
+        """Called after each trial with all trials so far."""
 
     def report(self, report: Report) -> None:
-        """A callback of the trainer."""
+        """Called with each training report."""
 
 
 def autofit(
@@ -96,14 +96,14 @@ def autofit(
     callbacks: Sequence[Callback] = (),
     watcher: Watcher | None = None,
 ) -> Ranker:
-    """Fit all of ``data`` with what ranked held-out items best, within a time budget.
+    """Choose the method and settings on held-out items within a time budget; fit all ``data``.
 
-    Popularity, the item–item filter and trained vectors of a size that fits the time are tried;
-    from there a coordinate walk improves the settings. What did best on the held-out items is
-    fitted to everything. ``training_["automatic"]`` of the ranker records what was tried.
+    The search evaluates popularity, the item–item filter and trained vectors of a size that fits
+    the budget, then improves the settings by a coordinate walk. The best trial on the held-out
+    items is fitted to all data. ``training_["automatic"]`` of the ranker records all trials.
 
-    Choices depend on measured times, so another machine may choose otherwise. Ctrl-C ends the
-    search, and the best so far is fitted.
+    The choice depends on measured times and can differ between machines. Ctrl-C ends the search and
+    fits the best trial so far.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def autofit(
         One set of interactions, or anything :func:`densirank.read` takes.
     budget
         Text such as ``"2m"``, or a number of seconds. It is kept within about a fifth, not counting
-        the reading.
+        the time to read the data.
     valid, valid_split
         The share of each user's items to hold out (default: a fifth) and which, ``"last"`` (the
         default where an order is known) or ``"random"``; or ``valid`` is held-out interactions.
@@ -155,7 +155,7 @@ def autofit(
     best = best_of(trials)
     method = UNTRAINED if best is None else best.method
     settings = {} if search is None or best is None else search.affordable(best)
-    watcher.doing(f"all data, {method}")
+    watcher.doing(f"final fit, {method}")
     counting = "auto" if method == UNTRAINED else precision  # popularity has no kernels
     ranker = Ranker(method, seed=seed, device=device, precision=counting, **settings)
     ranker.fit(whole, callbacks=[watcher.report, *callbacks])
@@ -173,7 +173,7 @@ def autofit(
 def _split(
     whole: Interactions, valid: Any, how: Literal["last", "random"] | None, seed: int
 ) -> Split | None:
-    """(what trials are fitted to, what they are judged by), if anything can be held out."""
+    """(training part, held-out items), or None if nothing can be held out."""
     if valid is not None and not isinstance(valid, float):
         return whole, as_interactions(valid)
     if whole.user_counts.max() < 2:
@@ -182,12 +182,12 @@ def _split(
 
 
 class OutOfTime(Exception):
-    """Another trial, or the rest of this one, would leave too little time for the last fit."""
+    """Raised if another trial, or the rest of one, leaves too little time for the final fit."""
 
 
 @dataclass
 class Search:
-    """Trials within a budget: popularity, the filter alone, then trained vectors."""
+    """Trials within a budget: popularity, popularity with the filter, then trained vectors."""
 
     whole: Interactions
     judge: Judge
@@ -198,19 +198,19 @@ class Search:
     device: str
     precision: str
     trials: list[Trial] = field(default_factory=list)
-    filters: FilterChoice | None = None  # None where there is no time to build them
+    filters: FilterChoice | None = None  # None if there is no time to build them
     filter_start: dict[str, Any] = field(default_factory=NO_FILTER.copy)  # of the next choice
     cost: Cost = ENDLESS
 
     def run(self) -> None:
-        """Make all trials that there is time for."""
+        """Run all trials that fit the budget."""
         self._untrained()
         if self._go_on(A_PAIR * (len(self.whole) + self.whole.n_users + self.whole.n_items)):
             with suppress(OutOfTime):
                 self._trained()
 
     def affordable(self, best: Trial) -> dict[str, Any]:
-        """The settings of the best trial, with fewer steps if time would not suffice."""
+        """The settings of the best trial, with fewer steps if time is short."""
         if best.method != METHOD.name:
             return best.settings
         seconds = self.clock.left - (self._filter_seconds if best.settings["filter_weight"] else 0)
@@ -218,19 +218,19 @@ class Search:
         return best.settings | {"iterations": min(best.settings["iterations"], steps)}
 
     def _go_on(self, seconds: float = 0.0) -> bool:
-        """Whether there are so many seconds left, and no Ctrl-C."""
+        """Whether more than ``seconds`` are left and the search was not interrupted."""
         return not self.interruption.requested and self.clock.left > seconds
 
     @property
     def _filter_seconds(self) -> float:
-        """What the filter takes in the last fit."""
+        """Seconds to build the filter in the final fit."""
         if self.filters is None:
             return 0.0
         return self.filters.seconds_for(self.whole, self.filter_start["filter_kind"])
 
     @property
     def _verdict_seconds(self) -> float:
-        """What evaluating a trial takes, the choice of its filter included."""
+        """Seconds to evaluate a trial, including the choice of its filter."""
         if self.filters is None:
             return self.judge.seconds
         return VERDICTS * self.filters.verdict_seconds
@@ -246,7 +246,7 @@ class Search:
         started: float,
         status: Status = "finished",
     ) -> Trial:
-        """The trial that began at ``started``, kept and told."""
+        """Record the trial that began at ``started`` and report it to the watcher."""
         number, seconds = len(self.trials) + 1, time.perf_counter() - started
         steps = settings.get("iterations")
         trial = Trial(number, settings, status, ndcg, steps, steps, seconds, method=method)
@@ -255,14 +255,14 @@ class Search:
         return trial
 
     def _untrained(self) -> None:
-        """Popularity, then the filter with popularity."""
+        """Evaluate popularity, then popularity with the filter."""
         started = time.perf_counter()
         device = resolve_hardware(self.device, self.precision, 1).device
         popularity = popularity_scorer(self.judge.train, device)
         self._kept(UNTRAINED, NO_FILTER, self.judge(popularity), started)
         if not self._go_on(2 * seconds_at_most(self.whole, device)):
             return
-        self.watcher.doing("the item filter")
+        self.watcher.doing("choosing the item filter")
         started = time.perf_counter()
         self.filters = FilterChoice(self.judge, device)
         until, until_built = (share * self.clock.budget for share in (FOR_UNTRAINED, FOR_KINDS))
@@ -275,12 +275,12 @@ class Search:
         self.filter_start = chosen.settings | {"filter_weight": FIRST_WEIGHT}
 
     def _trained(self) -> None:
-        """Walk from a start that depends on the data to better neighbours."""
-        self.watcher.doing("the time of a step")
+        """Walk from a starting point that depends on the data to better neighbours."""
+        self.watcher.doing("timing steps")
         data = self.judge.train
         start = start_for(data, METHOD)
         sizes = sizes_for(data, largest_dim(data))
-        self._measured(start, sizes[0], steps=1)  # what is made or loaded once a process
+        self._measured(start, sizes[0], steps=1)  # warm-up: one-time costs of a process
         plan = plan_for(
             data,
             sizes,
@@ -298,7 +298,7 @@ class Search:
         """Fit the vectors, then choose the filter for them."""
         settings = METHOD.settings(**(start | point | NO_FILTER))
         must_be_left, needed = -math.inf, 0.0
-        if earlier:  # the first one is made in any case
+        if earlier:  # the first trial always runs
             must_be_left = self._last_fit_seconds(settings.iterations)
             fit = settings.dim / start["dim"] * self.cost.of(settings.iterations)
             needed = fit + must_be_left + self._verdict_seconds
@@ -333,10 +333,10 @@ class Search:
     def _with_filter(
         self, vectors: VectorScorer, go_on: Callable[[], bool], earlier: Sequence[Trial]
     ) -> tuple[dict[str, Any], float]:
-        """The best filter for trained vectors, searched from the best one before."""
+        """The best filter for trained vectors, searched from the best filter so far."""
         if self.filters is None:
             return NO_FILTER, self.judge(vectors)
-        self.watcher.doing("its filter")
+        self.watcher.doing("choosing its filter")
         starts = [self.filter_start]
         chosen = self.filters.best_for(vectors, starts, go_on, recency_too=not earlier)
         if chosen.ndcg > max((trial.ndcg for trial in earlier), default=0.0):
@@ -349,7 +349,7 @@ class Search:
         return fit_scorer(FitTask(METHOD, settings, self.seed, hardware, train, **watching))
 
     def _measured(self, start: dict[str, Any], size: Size, steps: int = 3) -> Cost:
-        """The cost of a size by a few steps, the first of which includes what is made once."""
+        """Measure the cost of a size on a few steps; the first includes one-time costs."""
         moments: list[float] = []
 
         def look(iteration: int, seconds: float, *vectors: object) -> None:

@@ -1,7 +1,7 @@
-"""Choosing the item–item filter for given vectors, which takes no training.
+"""Choice of the item–item filter for given vectors, without training.
 
-The filter is added to the scores f of vectors that are known, f + α · σ_u(f) · g / σ_u(g). So
-another weight α, or another weighting of recent items in g, costs one evaluation and no fit.
+The filter is added to the scores f of fixed vectors, f + α · σ_u(f) · g / σ_u(g). Trying another
+weight α, or another weighting of recent items in g, therefore costs one evaluation and no fit.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 1.0, 2.0, 5.0, 20.0, 100.0)
 """Values of α; at the last one the filter alone determines the order."""
 RECENCIES = (0.0, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0)
 USUAL_RECENCY = 3.0
-"""The recency that is tried first, where an order is known."""
+"""The first recency to try, if an order is known."""
 SPAN = 8
-"""Consecutive items that count as close in time, where an order is known."""
+"""Consecutive items that count as close in time, if an order is known."""
 FIRST_WEIGHT = 0.2
-"""The weight that is tried first with trained vectors."""
+"""The first weight to try with trained vectors."""
 WEIGHT_WITH_POPULARITY = 20.0
 RIDGE = 4.0
-"""Building the filter by ridge takes at most so many times as long as with mild powers."""
+"""Upper bound on the time to build a ridge filter, in units of that of a mild one."""
 A_PRODUCT, AN_ITEM, A_CELL = 5e-8, 3e-5, 3e-11
-"""Seconds that building a filter takes at most: on a CPU for each pair of items in a row and each
-item, on a GPU, which writes items out, for each pair of an interaction and an item."""
+"""Upper bounds on the seconds to build a filter: on a CPU per pair of items in a row and per item,
+on a GPU, which uses dense rows, per pair of an interaction and an item."""
 
 NO_FILTER: dict[str, Any] = {
     "filter_weight": 0.0,
@@ -50,7 +50,7 @@ NO_FILTER: dict[str, Any] = {
 
 
 def seconds_at_most(data: Interactions, device: torch.device) -> float:
-    """An upper bound on the time to build the filter, before anything was measured."""
+    """Upper bound on the time to build the filter, before any measurement."""
     if device.type == "cuda":
         return A_CELL * len(data) * data.n_items
     counts = data.user_counts.astype(np.float64)
@@ -58,7 +58,7 @@ def seconds_at_most(data: Interactions, device: torch.device) -> float:
 
 
 class FilterChoice:
-    """The filters of the training part, compared by the judge."""
+    """Filters of the training part, compared by a judge."""
 
     def __init__(self, judge: Judge, device: torch.device) -> None:
         self._judge, self._device = judge, device
@@ -80,7 +80,7 @@ class FilterChoice:
         self.verdict_seconds = judge.seconds  # of the last evaluation, with the filter
 
     def seconds_for(self, data: Interactions, kind: FilterKind) -> float:
-        """About how long building it takes, extrapolated from the training part."""
+        """Estimated seconds to build a filter, extrapolated from the training part."""
         return self._building_seconds[kind] * len(data) / len(self._judge.train)
 
     def alone(
@@ -89,10 +89,10 @@ class FilterChoice:
         go_on: Callable[[], bool],
         time_to_build: Callable[[float], bool],
     ) -> Trial:
-        """The best filter without training: popularity only breaks ties, or a little more.
+        """The best filter on top of popularity, whose weight may be small or only break ties.
 
-        ``time_to_build`` says whether there are so many seconds to build another kind of it. That
-        is only considered where no order is known: recency gains as much.
+        ``time_to_build`` tells whether there is time to build a second kind of filter. That is
+        only considered if no order is known: otherwise recency gains as much.
         """
         starts = [self._start]
         ordered = self._judge.train.ordered
@@ -109,7 +109,7 @@ class FilterChoice:
         *,
         recency_too: bool = False,
     ) -> Trial:
-        """The best weight for these vectors, from the best start; first the recency if asked."""
+        """The best weight for these vectors, from the best start; optionally the recency first."""
         looks = [self._look(vectors, how) for how in starts]
         for key in list(self._grid)[not recency_too :]:
             here = _best(looks).settings

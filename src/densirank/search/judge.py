@@ -1,4 +1,4 @@
-"""Held-out items of as many users as the budget allows, to compare trials by."""
+"""Evaluation of trials on the held-out items of as many users as the budget allows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from densirank.models.popularity import log_popularity
 from densirank.scores import Scorer, VectorScorer
 
 FEWEST = 512
-"""Users to evaluate at the least, if there are as many."""
+"""Minimum number of users to evaluate, if there are as many."""
 
 
 @dataclass(frozen=True)
@@ -26,16 +26,16 @@ class Judge:
     train: Interactions
     held_out: HeldOut
     users: Tensor  # (users,) indices, in order
-    seconds: float = 0.0  # of an evaluation, at the least
+    seconds: float = 0.0  # of an evaluation, lower bound
 
     @classmethod
     def of(
         cls, train: Interactions, held_out: Interactions, device: torch.device, seconds: float
     ) -> Self:
-        """A judge that takes about so many seconds for an evaluation, measured on a few users.
+        """A judge whose evaluation takes at most about ``seconds``, estimated on a few users.
 
-        Users are added in an order of fixed seed, a doubling at a time, so that clocks that differ
-        a little choose the same ones.
+        The number of users is doubled while time allows, in an order with a fixed seed, so that
+        small differences in measured time give the same users.
         """
         measured = HeldOut(held_out, train, device)
         shuffled = torch.randperm(
@@ -54,12 +54,12 @@ class Judge:
         return cls(train, measured, everybody[:count].sort().values, count * for_each)
 
     def __call__(self, scorer: Scorer) -> float:
-        """nDCG@20, the mean over the users."""
+        """Mean nDCG@20 over the users."""
         tally = self.held_out.tally(scorer, self.users, VALIDATION_K)
         return float(tally.evaluation(VALIDATION_K).per_user["ndcg"].mean())
 
 
 def popularity_scorer(data: Interactions, device: torch.device) -> VectorScorer:
-    """The method ``popularity`` as vectors of one dimension."""
+    """Scorer of the method ``popularity``, with vectors of one dimension."""
     popularity = log_popularity(data.item_counts).to(device)
     return VectorScorer(popularity.new_ones(data.n_users, 1), popularity)

@@ -1,4 +1,4 @@
-"""Planning within a time budget: how large and long a fit may be, and where a search starts."""
+"""Planning within a time budget: the size and length of a fit, and the start of the search."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from densirank.settings import Candidates
 
 UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 PLENTY = 250
-"""Steps after which more of them gain nothing."""
+"""Steps beyond which results do not improve."""
 ENOUGH = 100
-"""Steps after which a model is close to that."""
+"""Steps after which a model is close to its best."""
 FEW = 30
-"""Steps without which a model is not worth its dimensions."""
+"""Minimum number of steps for a model to be worth its dimensions."""
 MODEST_DIM = 64
-"""Worth having even for a few steps; more dimensions need time for enough of them."""
+"""Dimensions that pay off with :data:`FEW` steps; more need time for :data:`ENOUGH` steps."""
 TRIALS = 3
-"""Fits to choose by, at least, before a model is made larger than modest."""
+"""Minimum number of trials that must fit the budget before dim exceeds :data:`MODEST_DIM`."""
 HASTY, HASTY_RATE = 50, 0.3
-"""With fewer steps than these, the learning rate is higher."""
+"""With fewer steps than this, a higher learning rate is used."""
 LARGEST_DIM, SMALLEST_DIM = 256, 8
 ITEMS = 40_000
 """Size of the catalogues for which the method's default max_norm was chosen."""
 UNEQUAL = 0.5
-"""Gini coefficient of popularity above which the base density starts with popularity in it."""
+"""Gini coefficient of popularity above which the search starts with a larger base_exponent."""
 
 SPACE: Space = {
     "max_norm": Choices((1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 5.5, 6.5, 8.0)),
@@ -45,7 +45,7 @@ SPACE: Space = {
     "layers": Choices((1, 2, 3, 4)),
     "dim": Choices((8, 16, 32, 64, 128, 256)),
 }
-"""What is searched, in order of what it gains; the filter is chosen after each training."""
+"""The search space, by decreasing gain; the filter is chosen after each training."""
 
 
 def seconds_of(budget: str | float) -> float:
@@ -67,7 +67,7 @@ def seconds_of(budget: str | float) -> float:
 
 
 class Clock:
-    """Measures a budget from the moment it is made."""
+    """Measures a time budget from the moment of creation."""
 
     def __init__(self, budget: float) -> None:
         self.budget = budget
@@ -75,12 +75,12 @@ class Clock:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the beginning."""
+        """Seconds since creation."""
         return time.perf_counter() - self._started
 
     @property
     def left(self) -> float:
-        """Seconds of the budget that are not spent; negative where it is overdrawn."""
+        """Remaining seconds of the budget; negative if it is exceeded."""
         return self.budget - self.elapsed
 
 
@@ -93,7 +93,7 @@ class Size:
     candidates: Candidates
 
     def work(self, data: Interactions) -> float:
-        """Products of a step, about: the propagation's and the risk's."""
+        """Approximate number of products in a step: propagation and risk."""
         candidates = float(data.n_items)
         users = min(self.users_per_batch, data.n_users)
         if self.candidates == "batch":
@@ -109,7 +109,7 @@ LADDER = (
     Size(128, 5000, "all"),
     Size(256, 5000, "all"),
 )
-"""Sizes from the fastest to one for a GPU."""
+"""Sizes from the fastest to the largest, for a GPU."""
 
 
 @dataclass(frozen=True)
@@ -123,17 +123,17 @@ class Cost:
         return self.before + iterations * self.step
 
     def steps_in(self, seconds: float) -> int:
-        """How many steps fit into so many seconds; at least one."""
+        """The number of steps that fit into ``seconds``; at least one."""
         return max(1, math.floor((seconds - self.before) / max(self.step, 1e-9)))
 
 
 ENDLESS = Cost(0.0, math.inf)
-"""Of a fit that was not measured to its end."""
+"""The cost of a fit whose measurement did not finish."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A size for which there is time, and how many steps of it."""
+    """A size that fits the budget, its cost, and the number of steps."""
 
     size: Size
     cost: Cost
@@ -146,7 +146,7 @@ class Plan:
 
 
 def sizes_for(data: Interactions, largest_dim: int) -> list[Size]:
-    """The sizes of the ladder with at most so many dimensions, the smallest first."""
+    """The sizes of the ladder with at most ``largest_dim`` dimensions, smallest first."""
     capped = (replace(size, dim=min(size.dim, largest_dim)) for size in LADDER)
     return list(dict.fromkeys(capped))
 
@@ -157,10 +157,9 @@ def plan_for(
     cost_of: Callable[[Size], Cost],
     left: Callable[[], float],
 ) -> Plan:
-    """The largest size for which there is time: for two fits, or for more of a large one.
+    """The largest size with time for two fits (a trial and the final fit), or more if it is large.
 
-    One of the fits is to choose by, the last one is to all data. Sizes are measured from the
-    smallest on, and one that is expected to be too slow is not even measured.
+    Sizes are measured from the smallest on; a size that is expected to be too slow is not measured.
     """
     plan = _planned(sizes[0], cost_of(sizes[0]), left())
     for size in sizes[1:]:
@@ -187,7 +186,7 @@ def _planned(size: Size, cost: Cost, left: float) -> Plan:
 
 
 def largest_dim(data: Interactions) -> int:
-    """The dimensions that the data support: a power of two, far fewer than users or items.
+    """The largest number of dimensions for the data: a power of two, far below users and items.
 
     >>> largest_dim(Interactions.from_pairs(range(200), range(200)))
     32
@@ -197,7 +196,7 @@ def largest_dim(data: Interactions) -> int:
 
 
 def gini(counts: np.ndarray[Any, np.dtype[np.int64]]) -> float:
-    """How unequal counts are: 0 if all are equal, near 1 if one has everything.
+    """The Gini coefficient: 0 if all counts are equal, near 1 if a single one has the whole sum.
 
     >>> gini(np.array([5, 5, 5, 5])), gini(np.array([0, 0, 0, 8]))
     (0.0, 0.75)
@@ -207,10 +206,10 @@ def gini(counts: np.ndarray[Any, np.dtype[np.int64]]) -> float:
 
 
 def start_for(data: Interactions, method: Method) -> dict[str, Any]:
-    """The settings that a search on these data starts with, apart from the size.
+    """The settings from which a search on these data starts, apart from the size.
 
-    A density over few items needs no high scores, so max_norm grows with the logarithm of the
-    catalogue. Where popularity is very unequal, more of it goes into the base density.
+    A density over few items does not need high scores, so max_norm grows with the logarithm of the
+    catalogue size. If popularity is very unequal, the base density includes more of it.
     """
     usual: dict[str, Any] = method.settings_for(data.ordered).to_json()
     spread = math.log(max(2, data.n_items)) / math.log(ITEMS)
@@ -222,7 +221,7 @@ def start_for(data: Interactions, method: Method) -> dict[str, Any]:
 
 
 def space_around(data: Interactions, start: Mapping[str, Any]) -> Space:
-    """What is searched: recency only where an order is known, and at most the planned size."""
+    """The search space: recency only if an order is known, dimensions up to the planned size."""
     dims = tuple(dim for dim in SPACE["dim"].grid().values if dim <= start["dim"])
     space = {**SPACE, "dim": Choices(dims)}
     if not data.ordered:

@@ -1,4 +1,4 @@
-"""What to try next: a coordinate walk over a grid, or Optuna's proposals."""
+"""Proposals of trials: a coordinate walk over a grid, or Optuna's TPE."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 ATTEMPTS = 50
-"""After so many repeated proposals in a row, a space counts as exhausted."""
+"""Repeated proposals in a row after which a space counts as exhausted."""
 
 Propose = Callable[[Sequence[Trial]], Setting | None]
-"""The settings to try after these trials, or None if there is nothing left to try.
+"""The next settings after these trials, or None if the search is complete.
 
-It depends on the trials alone and has no state, so a resumed search makes the proposals it would
-have made without the interruption.
+A proposal depends only on the trials and has no state, so a resumed search makes the same proposals
+as an uninterrupted one.
 """
 Evaluate = Callable[[int, Setting, Sequence[Trial]], Trial]
 """(number of the trial, its settings, the trials before it) → the trial."""
@@ -79,9 +79,9 @@ def walk(space: Space, start: Mapping[str, Value], *, upward: bool = False) -> P
 def tpe(space: Space, defaults: Mapping[str, Value], seed: int) -> Propose:
     """The defaults, then proposals of Optuna's TPE sampler (Bergstra et al. 2011).
 
-    Each proposal comes from a study in memory that is told all trials so far, with a sampler
-    seeded by the search's seed and the number of the trial. The state of Optuna's samplers is not
-    stored by any of its storages, so a resumed search repeats its proposals only this way.
+    Each proposal comes from a new in-memory study with all trials so far and a sampler seeded by
+    the search's seed and the number of the trial. None of Optuna's storages keeps the state of its
+    samplers, so this is necessary to make the proposals of a resumed search reproducible.
     """
     optuna = _optuna()
     distributions: dict[str, Any] = {}
@@ -133,7 +133,7 @@ def _optuna() -> ModuleType:
         import optuna
     except ModuleNotFoundError as error:
         raise InputError(
-            "trials are proposed by Optuna, which is not installed: pip install "
+            "Optuna, which proposes trials, is not installed: pip install "
             "'densirank[tune]', or search a grid instead (--grid)"
         ) from error
     return optuna

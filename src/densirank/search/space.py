@@ -1,4 +1,4 @@
-"""The search space of a method: what its parts declare, or what the user gives."""
+"""The search space of a method: its declared default, or one given by the user."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def space_from(method: Method, described: Mapping[str, Any]) -> Space:
     kind = method.settings_type
     kind.check_keys(described, method.name)
     space: dict[str, Dimension] = {}
-    for key in kind.rules():  # in this order, whatever the order of a file
+    for key in kind.rules():  # independent of the order in a file
         if key not in described:
             continue
         try:

@@ -1,4 +1,4 @@
-"""What a search has found, and its folder: description, trials, and the settings to fit with."""
+"""The result of a search, and its folder: description, trials, and the settings to fit with."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BEST = "best.toml"
 
 @dataclass(frozen=True)
 class Study:
-    """What a search has found so far."""
+    """The trials of a search so far."""
 
     method: Method
     space: Space
@@ -42,8 +42,8 @@ class Study:
         best = best_of(self.trials)
         if best is None:
             raise TrainingError(
-                f"none of {len(self.trials)} trials came to its end: lower the learning rates of "
-                "the space, or let max_norm (norm clipping) be smaller"
+                f"none of {len(self.trials)} trials finished: lower learning_rate or max_norm "
+                "(norm clipping) in the search space"
             )
         return best
 
@@ -54,7 +54,7 @@ class Study:
         With a constant step size (``decay`` is 0), a shorter run is a prefix of a longer one, so
         ``iterations`` is where validation was best. A falling step size depends on ``iterations``:
         a run cut at the best iteration would use rates that were not tried. Then ``iterations``
-        stays the whole schedule, whose end was judged.
+        stays the length of the whole schedule, at whose end the trial was evaluated.
         """
         chosen = self.fixed | self.best.settings
         if self.method.risk is None:
@@ -67,11 +67,11 @@ class Study:
 
 
 class Folder:
-    """The folder of a search; that of another search is refused, naming the first difference.
+    """The folder of a search; raises if it belongs to another search, naming the first difference.
 
     ``search`` describes the search: data, method, space, seed and whatever else determines its
-    trials. ``trials.jsonl`` is the single record of them: a search resumes from it alone, whoever
-    proposes.
+    trials. ``trials.jsonl`` is the only record of them: a search resumes from it, with any way to
+    propose trials.
     """
 
     def __init__(self, path: Path, search: Mapping[str, Any], resume: bool) -> None:
@@ -100,7 +100,7 @@ class Folder:
                 trial = Trial.from_json(json.loads(line))
             except (KeyError, TypeError, ValueError) as error:
                 raise StorageError(
-                    f"{self._trials}, line {number}, describes no trial "
+                    f"{self._trials}, line {number}, is not a valid trial "
                     f"({type(error).__name__}: {error})"
                 ) from error
             if trial.number != number:

@@ -22,9 +22,9 @@ Status = Literal["finished", "pruned", "diverged"]
 NDCG = f"validation_ndcg@{VALIDATION_K}"
 """The key of the metric in a record."""
 FEWEST_FINISHED = 4
-"""A median over fewer finished trials is too noisy to stop a trial by."""
+"""Finished trials needed for pruning: a median over fewer is too noisy."""
 SPARED_SHARE = 0.3
-"""Trials are not stopped in this share of the schedule: a high learning rate starts badly."""
+"""Initial share of the schedule without pruning: a high learning rate starts badly."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Trial:
     best_iteration: int | None = None
     """Where validation was best; None if the method is not iterative."""
     iterations: int | None = None
-    """How many were made."""
+    """The number of iterations run."""
     seconds: float = 0.0
     curve: tuple[tuple[float, float], ...] = ()
     """(share of the schedule, validation nDCG@20) at each validation."""
@@ -68,7 +68,7 @@ class Trial:
             iterations=plain["iterations"],
             seconds=float(plain["seconds"]),
             curve=tuple((float(share), float(ndcg)) for share, ndcg in plain["curve"]),
-            method=str(plain.get("method", "")),  # older records do not name it
+            method=str(plain.get("method", "")),  # missing in older records
         )
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""``densirank.tune``: hold items out, then propose, fit and record until enough was tried."""
+"""``densirank.tune``: search the settings of a method on held-out items."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from densirank.settings import whole_number
 from densirank.training.callbacks import Callback, Interruption
 
 DEFAULT_TRIALS = 30
-"""Trials that Optuna proposes by default."""
+"""Default number of trials proposed by Optuna."""
 
 
 def tune(
@@ -146,14 +146,18 @@ def tune(
 
 def _check(method: Method, space: Space, fixed: dict[str, Any], trials: int | None) -> None:
     if not space:
-        raise InputError(f"{method.name} has no setting left to search; name a space")
+        raise InputError(
+            f"{method.name} has no setting left to search; pass a space with other settings"
+        )
     for key in space:
         if key in fixed:
-            raise InputError(f"{key} is both fixed and searched; choose one")
+            raise InputError(
+                f"{key} is both fixed and searched; remove it from the settings or the space"
+            )
     if trials is not None:
         trials = whole_number("trials", trials, 1)
     if "patience" in fixed and method.risk is not None and method.settings(**fixed).decay > 0:
         raise InputError(
-            "patience has no effect where the step size falls to the end of the schedule, by which "
-            "a trial is judged; leave patience out, or set decay to 0"
+            "patience has no effect with a decaying step size, because a trial is evaluated at "
+            "the end of its schedule; remove patience, or set decay to 0"
         )

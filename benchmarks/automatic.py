@@ -1,12 +1,12 @@
-"""A fit that chooses for itself against what a person could have chosen, on data of any kind.
+"""Automatic fits compared with default settings, searches and baselines, on any data.
 
     python benchmarks/automatic.py --set ml-100k --set flat --set steep --json automatic.json
     python benchmarks/automatic.py --set clicks.csv --budget 60s --trials 12
 
-None of these sets had a part in choosing defaults. ``ml-100k`` is the file that the package recbole
-brings along (pip install --no-deps recbole); ``flat`` and ``steep`` are drawn from a density whose
-popularity is nearly even or very uneven; anything else is a file. The last fifth of each user's
-items is the test, and whatever is chosen is chosen inside the rest.
+None of these data sets was used to choose defaults. ``ml-100k`` is the file distributed with the
+package recbole (pip install --no-deps recbole); ``flat`` and ``steep`` are sampled from a density
+whose popularity is nearly even or very uneven; anything else is a file. The last fifth of each
+user's items is the test set, and all choices are made on the rest.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The item filter alone, blind to the order of time: what it ranks like on the public sets.
+"""Test metrics of the item filter alone, without the order of time, on the public sets.
 
     python benchmarks/blind_filter.py --json benchmarks/records/blind-filter.json
 
-The same filter with the order of time is a row of ``time_to_quality.py``. Its weight beside
-popularity is that row's, and nothing else is left to choose.
+The same filter with the order of time is a row of ``time_to_quality.py``. The weight relative to
+popularity is that of this row; there are no other settings to choose.
 """
 
 from __future__ import annotations

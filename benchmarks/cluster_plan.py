@@ -1,4 +1,4 @@
-"""How many GPUs a log and a catalogue take, and how long an epoch: step_costs.py, carried far.
+"""GPUs needed for a log and a catalogue, and seconds per epoch, extrapolated by step_costs.py.
 
     python benchmarks/cluster_plan.py                       # the case of docs/scale.md
     python benchmarks/cluster_plan.py --users 1000000 --items 1000000 --interactions 100000000
@@ -34,7 +34,7 @@ NODE = 8
 """GPUs that NVLink joins."""
 
 MOST = 1 << 16
-"""GPUs that are looked at; what does not fit so many does not fit for another reason."""
+"""Numbers of GPUs to consider; what does not fit the largest does not fit for other reasons."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Plan:
-    """A scenario on so many ranks: what each holds, and how long a step takes."""
+    """A scenario on a number of ranks: the memory of each, and the time of a step."""
 
     name: str
     case: Case
@@ -160,7 +160,7 @@ class Plan:
 
 
 def plan(scenario: Scenario, data: Case, ranks: int) -> Plan:
-    """A scenario of these data on so many ranks."""
+    """A scenario of these data on a number of ranks."""
     machine = h200(scenario.kernels)
     layout = replace(scenario.layout, ranks=ranks)
     case = replace(

@@ -1,7 +1,7 @@
-"""What some work really does: operations, live bytes and bytes sent, counted by torch itself.
+"""Measured operations, live bytes and bytes sent of some work, counted in torch's dispatcher.
 
-Everything torch does passes its dispatcher: matrix products, new memory, collectives. Watched from
-there, a formula is held against what happened and not against another formula.
+Matrix products, allocations and collectives all pass through torch's dispatcher. Counting there
+compares a formula with what actually happened instead of with another formula.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GIVEN = {
     "alltoall_": 1,
     "alltoall_base_": 1,
 }
-"""The collectives, and where in their arguments stands what a rank gives."""
+"""The collectives, and the position of the tensor that a rank sends in their arguments."""
 
 
 class StepCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]

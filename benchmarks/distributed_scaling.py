@@ -1,20 +1,21 @@
-"""Training by 1, 2 and 4 processes, beside what the formulas of step_costs.py say it takes.
+"""Training by 1, 2 and 4 processes, compared with the predictions of step_costs.py.
 
     python benchmarks/distributed_scaling.py
     python benchmarks/distributed_scaling.py --users 20000 --items 5000 --interactions 400000
     python benchmarks/distributed_scaling.py --methods wd-mf --only exact --processes 1 2
 
-Every run is started by torchrun, one thread a process. With ``--rounds`` the numbers of processes
-come in turns and medians over the rounds are shown, for a machine's speed drifts. Where there is a
-core for each process, as many *strangers* run as well, each training all of it alone: cores share
-memory and caches, and so strangers say how many times faster the machine could be at most.
+Every run is started by torchrun, with one thread per process. With ``--rounds``, the numbers of
+processes alternate and medians over the rounds are shown, because the speed of a machine drifts. If
+there is a core for each process, the same number of *strangers* is run as well: independent
+processes that each train on all data. Cores share memory and caches, so strangers show the largest
+speedup that the machine allows.
 
-What the parts of a step take one process alone, and how fast the processes can send to each other,
-says what a step of several should take. Bytes sent are counted from the collectives' tensors; the
-processor's seconds are each process's own and tell how the work divides even where other programs
-disturb the clock.
+The expected time of a step of several processes is computed from the times of its parts in a single
+process and the measured speed of sending. Bytes sent are counted from the tensors of collectives.
+CPU seconds are measured per process and show how the work is divided even if other programs disturb
+the wall clock.
 
-Linux only: it is the kernel's record of a process's peak memory that is read and reset.
+Linux only: the kernel's peak memory of a process is read and reset.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ class Seen:
     batch_pairs: float
     batch_items: float
     near_items: float
-    link_rate: float = 0.0  # bytes a second; 0: there is nobody to send to
+    link_rate: float = 0.0  # bytes per second; 0 with a single process
     link_latency: float = 0.0  # seconds
 
 
@@ -171,7 +172,7 @@ def trained(world: World, task: Task, before_mib: float) -> Seen:
 
 
 def own_share(world: World, size: Size) -> Share:
-    """This process's users, with no memory of anybody else's."""
+    """This process's users, without holding memory of other users."""
     share = Share.of(world, powerlaw.interactions(size))
     own = share.own
     return replace(share, own=replace(own, indptr=own.indptr.copy(), items=own.items.copy()))
@@ -203,7 +204,7 @@ def measured_link(world: World) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Row:
-    """A run by so many processes: what was measured, and what was expected."""
+    """A run by a number of processes: measured and expected values."""
 
     method: str
     candidates: Candidates
@@ -242,7 +243,7 @@ def run(task: Task, processes: int, at_most: float = 3600) -> Seen:
 
 
 def strangers(task: Task, count: int) -> Seen:
-    """So many runs by one process each, at the same time."""
+    """Simultaneous independent runs of one process each."""
     with ThreadPoolExecutor(count) as threads:
         return middle(list(threads.map(lambda _: run(task, 1), range(count))))
 
@@ -280,7 +281,7 @@ def compared(
     cores: int,
     stranger_seconds: float | None,
 ) -> Row:
-    """A run beside what was to be expected of it."""
+    """A run compared with its expected values."""
     case = replace(
         task.case,
         batch_pairs=measured.batch_pairs * processes,

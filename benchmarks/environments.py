@@ -31,7 +31,7 @@ class Environment:
         return self._mark.read_text(encoding="utf-8") == self._contents()
 
     def make(self, run: Run) -> None:
-        """Install everything anew; what an earlier attempt left goes first, its mark ahead."""
+        """Install everything from scratch; delete earlier files first, beginning with the mark."""
         self._mark.unlink(missing_ok=True)
         if self.folder.exists():
             shutil.rmtree(self.folder)

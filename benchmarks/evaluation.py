@@ -1,11 +1,11 @@
-"""Ranking all items for all test users, with metrics: ours against the obvious way.
+"""Ranking all items for all test users, with metrics: densirank compared with a naive version.
 
     python benchmarks/evaluation.py                              # Gowalla, two cores
     python benchmarks/evaluation.py --device cuda --json evaluation.json
 
-The obvious way takes some users at a time: a matrix product, minus infinity at the items they have
-had, topk over all columns, and a lookup of the lists in a dense table of test items. Both rank by
-the same trained vectors and must find the same metrics.
+The naive version processes blocks of users: a matrix product, minus infinity for seen items, topk
+over all columns, and a lookup of the lists in a dense table of test items. Both rank by the same
+trained vectors and must compute the same metrics.
 """
 
 from __future__ import annotations

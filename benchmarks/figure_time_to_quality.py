@@ -2,7 +2,7 @@
 
 python benchmarks/figure_time_to_quality.py gowalla.json yelp2018.json --out time_to_quality.png
 
-Our curve is the best that is there after so many seconds, whichever fit it comes from.
+Our curve shows the best result of any fit after the given number of seconds.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ IN_SIGHT = 0.8
 
 TITLES = {"gowalla": "Gowalla", "yelp2018": "Yelp2018"}
 GREY, BLUE, GREEN, ORANGE = "#6b6b6b", "#0072b2", "#009e73", "#d55e00"
-"""Okabe and Ito's: told apart whatever colours one sees; markers differ as well."""
+"""Okabe and Ito colours, safe for colour-blind readers; markers differ as well."""
 
 Place = tuple[float, float]
 
 
 def place_of(point: dict[str, Any]) -> Place:
-    """Where a point of a record stands: (seconds, nDCG)."""
+    """The coordinates of a point of a record: (seconds, nDCG)."""
     return point["seconds"], point["ndcg@20"]
 
 
@@ -52,7 +52,7 @@ def best_so_far(points: list[Place]) -> list[Place]:
 
 
 def label(panel: Axes, text: str, place: Place, colour: str, *, above: bool) -> None:
-    """Text beside a point: above it and to the left, or below and to the right."""
+    """Text next to a point: above and to the left, or below and to the right."""
     panel.annotate(
         text, place, (-5, 5) if above else (5, -5), textcoords="offset points", fontsize=9,
         color=colour, ha="right" if above else "left", va="bottom" if above else "top",

@@ -1,11 +1,11 @@
-"""Folding people in: how well they are ranked for, and how long it takes.
+"""Quality and speed of folding in new users.
 
     python benchmarks/fold_in.py                                # Gowalla, two cores
     python benchmarks/fold_in.py --models DIR --json fold-in-gowalla.json
 
 A tenth of the users is held out of training and folded in afterwards, by their training items.
-Their test items are then ranked, and compared with what the same people get from a model that was
-trained with them, and from popularity. ``--models`` is a folder to keep the fitted models in.
+Their test metrics are compared with those of the same users in a model that was trained with
+them, and with popularity. ``--models`` is a folder to keep the fitted models in.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from measuring import environment, median_seconds, wait
 
 HELD_OUT = 0.1
 ALONE = 200
-"""People who are folded in one by one, to time it."""
+"""Users who are folded in one by one, to time it."""
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "wd-lgcn": {"method": "wd-lgcn"},
@@ -42,7 +42,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def of_users(data: Interactions, users: np.ndarray[Any, Any]) -> Interactions:
-    """The pairs of these users alone, and no other ids."""
+    """The pairs of these users only, without other ids."""
     ids = set(users.tolist())
     wanted = np.array([user in ids for user in data.user_ids.ids.tolist()])
     return data.select(wanted[data.users]).compact()
@@ -60,7 +60,7 @@ def fitted(variant: str, part: str, data: Interactions, device: str, models: Pat
 
 
 def milliseconds_alone(ranker: Ranker, people: Interactions, device: str) -> float:
-    """The median of folding in one person, each with a call of their own."""
+    """The median time of folding in a single user, with one call per user."""
     taken = []
     for user in range(min(ALONE, people.n_users)):
         one = people.select(people.users == user).compact()

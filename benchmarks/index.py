@@ -1,13 +1,13 @@
-"""Single requests by an index beside the exact path: recall, milliseconds, memory, building.
+"""Single requests with an index compared with exact search: recall, latency, memory, build time.
 
     python benchmarks/index.py --model DIR                       # a model of your own, two threads
     python benchmarks/index.py --dataset gowalla --json index-gowalla.json
     python benchmarks/index.py --dataset amazon-book-24k --grow 1000000 --json index-million.json
 
-A request is ``ranker.recommend(user, 20)`` of one user as a service would make it: the user's seen
-items are filtered and a table comes back. Each way has a process of its own, and its memory is what
-the index took beyond the loaded model. An index that the model has already is used as it is. Linux
-only, like the other memory figures.
+A request is ``ranker.recommend(user, 20)`` for one user, as in a service: seen items are filtered
+and a table is returned. Each variant runs in a separate process; its memory is what the index takes
+in addition to the loaded model. An existing index of the model is used as it is. Linux only, like
+the other memory figures.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""The service under load: requests a second, p50 and p99, errors, and memory over time.
+"""Load test of the service: requests per second, p50 and p99, errors, and memory over time.
 
     python benchmarks/load.py MODEL --seconds 300                    # as fast as it answers
-    python benchmarks/load.py MODEL --seconds 300 --rate 500         # so many requests a second
+    python benchmarks/load.py MODEL --seconds 300 --rate 500         # at a fixed rate per second
     python benchmarks/load.py MODEL --seconds 60 --rate 300 --reload 10   # a new model every 10 s
 
-Without MODEL, one of Gowalla's size is made. The server runs on the loopback of this machine, on
-the same cores as this client, with a copy of the model, and is stopped at the end. Every request
-asks for the best k items of a random user. At a fixed rate a request's latency counts from the
-moment it was due, so that a stall is seen by all requests that fall into it. ``--reload`` replaces
-the copy by another model again and again, and checks that the last one is served in the end.
+Without MODEL, a model of the size of Gowalla is created. The server runs on the loopback interface,
+on the same cores as this client, with a copy of the model, and is stopped at the end. Every request
+asks for the top k items of a random user. At a fixed rate, latency is measured from the scheduled
+time of a request, so a stall affects all requests that fall into it. ``--reload`` repeatedly
+replaces the copy by another model, and checks that the last one is served at the end.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ LONGEST = 20.0
 
 @dataclass(frozen=True)
 class Case:
-    """What is asked of the server, and how hard."""
+    """The requests to send, and the load."""
 
     seconds: float
     rate: float  # requests a second; 0: as fast as they are answered
@@ -277,7 +277,7 @@ def _wait_until_ready(server: subprocess.Popen[bytes], port: int) -> None:
 
 
 def _served(port: int) -> str:
-    time.sleep(2)  # every worker looks at the folder twice a second
+    time.sleep(2)  # every worker polls the folder twice a second
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz") as answer:
         return str(json.load(answer)["model"])
 

@@ -1,11 +1,12 @@
-"""Whether the rows of the public files are in order of time, by the files alone.
+"""Test from the files alone whether the rows of the public data sets are in order of time.
 
     python benchmarks/order_of_time.py --json benchmarks/records/order-of-time.json
 
-What people have next is less like what they had than what they had meanwhile. So if rows stand in
-order of time, the last items of a row are less similar to the others than random items of it are,
-and the published test items are less similar still. The same rows in a shuffled order are the
-control. All are compared with four fifths of the rows, so that the amount of data is the same.
+Later items of a user are less similar to the earlier ones than items in between are. If rows are
+in order of time, the last items of a row are therefore less similar to the others than random items
+of the row, and the published test items are less similar still. The control uses the same rows in
+shuffled order. All comparisons use four fifths of each row, so that the amount of data is the
+same.
 """
 
 from __future__ import annotations

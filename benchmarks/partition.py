@@ -1,12 +1,12 @@
-"""A log larger than memory, cut by user: how long it takes and what it holds at most.
+"""Partitioning a log larger than memory by user: time and peak memory.
 
     python benchmarks/partition.py                   # a million users and items, 100 million rows
     python benchmarks/partition.py --users 20000 --items 20000 --interactions 1000000
 
-A power-law log is cut into parts in a process of its own, so that its peak is its own. Another
-process then reads the part of one of as many processes, the way it does to train.
+A power-law log is partitioned in a separate process, to measure its peak memory. Another process
+then reads the share of one of several processes, as it would for training.
 
-Linux only: it is the kernel's record of a process's peak memory that is read and reset.
+Linux only: the kernel's peak memory of a process is read and reset.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def cut(log: Path, folder: Path, parts: int) -> tuple[Partition, Stage]:
 
 
 def read_part(folder: Path, parts: int) -> tuple[int, Stage]:
-    """Read what the first of so many processes needs."""
+    """Read the share of the first of several processes."""
     partition = Partition.open(folder)
     users = World(size=parts).own(partition.n_users)
     data, stage = watched(f"read the part of 1 of {parts}", lambda: partition.only(users))

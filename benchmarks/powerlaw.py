@@ -1,7 +1,7 @@
-"""Interactions of any size with power laws on both sides, drawn some users at a time.
+"""Synthetic interactions of any size with power laws for users and items, sampled in blocks.
 
-Few users have very much and few items are had by very many, as in every real log. No pair comes
-twice, and memory is that of one part, however long the whole is.
+A few users are very active and a few items are very popular, as in real logs. Pairs are unique, and
+only one block is in memory at a time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Size:
-    """How much is drawn: so many unique pairs of so many users and items."""
+    """The size of a sample: numbers of users, items and unique pairs."""
 
     users: int
     items: int
@@ -88,7 +88,7 @@ def write(path: Path, size: Size) -> None:
 
 
 def _distinct(counts: Ints, n_items: int, random: np.random.Generator) -> Ints:
-    """So many distinct ranks of items for each row, as row × n_items + rank, in no order.
+    """Distinct ranks of items for each row, as row × n_items + rank, unordered.
 
     What was drawn before is drawn again, so that each draw is one from the items that are left.
     """

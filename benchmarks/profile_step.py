@@ -127,7 +127,7 @@ def gpu_parts(step: Step) -> dict[str, Part]:
 
 
 def cpu_parts(step: Step) -> dict[str, Part]:
-    """The parts taken one by one, after a whole step has made what is made once."""
+    """Time the parts one by one, after a whole step has done the one-time work."""
     step.take(0)
     batch = step.batches(1)
     model = step.model

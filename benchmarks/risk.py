@@ -3,8 +3,8 @@
     python benchmarks/risk.py                      # 2,500 users × 28,000 candidates × 64
     python benchmarks/risk.py --device cuda --json risk.json
 
-Each variant runs in a process of its own, so that its peak memory is its own. Absolute times
-differ from machine to machine; the ratios within one run are what counts.
+Each variant runs in a separate process, to measure its peak memory. Absolute times differ between
+machines; only ratios within one run are meaningful.
 """
 
 from __future__ import annotations

@@ -5,11 +5,11 @@
     python benchmarks/scale.py --only growth --json growth.json
 
 The large case goes the whole way: a power-law log is written to Parquet, read, made into a graph,
-trained on by the ordinary Ranker, saved, loaded and recommended from. Each stage runs in a process
-that holds what the stage needs and no more, so its peak is its own. The growth table takes single
-training steps apart while the catalogue grows and the interactions stay as many.
+trained on by the ordinary Ranker, saved, loaded and recommended from. Each stage runs in a separate
+process, which holds only what the stage needs, to measure its peak memory. The growth table shows
+the parts of a training step for growing catalogues with a fixed number of interactions.
 
-Linux only: it is the kernel's record of a process's peak memory that is read and reset.
+Linux only: the kernel's peak memory of a process is read and reset.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def tell_stage(stage: Stage) -> Stage:
 
 
 def size_of_vectors(count: int, dim: int) -> float:
-    """MiB of so many vectors in single precision."""
+    """MiB of vectors in single precision."""
     return 4 * count * dim / 2**20
 
 
@@ -389,7 +389,7 @@ def write_record(path: Path | None, record: dict[str, Any]) -> None:
 
 
 def folder_or_temporary(folder: Path | None) -> AbstractContextManager[str | Path]:
-    """The folder asked for, made if need be, or one that goes when the work is done."""
+    """The requested folder, created if necessary, or a temporary one."""
     if folder is None:
         return TemporaryDirectory()
     folder.mkdir(parents=True, exist_ok=True)

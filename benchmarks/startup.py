@@ -1,4 +1,4 @@
-"""How soon help texts are there: beside ``import torch``, which takes most of a command's start.
+"""Startup time of help texts, compared with ``import torch``, the largest part of a command's.
 
 python benchmarks/startup.py
 """

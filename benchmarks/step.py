@@ -1,14 +1,14 @@
-"""One whole training step of LightGCN: ours, the dense risk, the attention form, and the floor.
+"""A training step of LightGCN: ours, the dense risk, the attention form, and a lower bound.
 
     python benchmarks/step.py                                   # Gowalla, two cores
     python benchmarks/step.py --device cuda --json step.json
 
-"dense" is our step with the risk as the paper writes it; "plain" is the step as one would write it
-in PyTorch alone: layers that autograd remembers, the dense risk, Adam. On the CPU the floor is
-what no implementation of the step can go below: the three matrix products of the risk into blocks
-that are already there, and the six sparse products of the propagation. On a GPU the same step is
-also taken with all items as candidates, and with all users at once. Each variant runs in a process
-of its own; ratios within one run are what counts.
+"dense" is our step with the risk as written in the paper; "plain" is the step in plain PyTorch:
+layers recorded by autograd, the dense risk, Adam. On the CPU, the lower bound is the cost that no
+implementation can avoid: the three matrix products of the risk into preallocated blocks, and the
+six sparse products of the propagation. On a GPU the step is also measured with all items as
+candidates, and with all users at once. Each variant runs in a separate process; only ratios within
+one run are meaningful.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FLOOR_ROWS = (64, 128, 256, 512, 1024)
 """Users a block of the floor's products: the floor is the fastest of these, or it would be none."""
 
 STEPS = {"cpu": 1, "cuda": 20}
-"""Steps between two looks at the clock: a GPU is not waited for after each."""
+"""Steps between two readings of the clock, because each reading synchronises a GPU."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,9 @@ def attention_risk(user_vectors: Tensor, item_vectors: Tensor, positives: Positi
     queries, keys = user_vectors[None, None], candidates[None, None]
     if queries.is_cuda:
         queries, keys = queries.bfloat16(), keys.bfloat16()
-    with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]):  # cuDNN plans anew each step
+    with sdpa_kernel(
+        [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]
+    ):  # cuDNN plans again at each step
         centre = scaled_dot_product_attention(queries, keys, keys, scale=1.0)[0, 0]
     mean_positive = positives.averaging(len(item_vectors), user_vectors.dtype) @ item_vectors
     return (user_vectors * (centre.to(user_vectors.dtype) - mean_positive)).sum(dim=1).mean()

@@ -1,7 +1,7 @@
 """What a training step costs a rank: bytes held, operations, bytes touched and bytes sent.
 
 The formulas are those of docs/scale.md, each derived there from the code that does the work. Sizes
-are real numbers, because they are divided among ranks and carried far.
+are real numbers, because they are divided by the number of ranks and extrapolated.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Layout:
     wire: int = NUMBER
     """Bytes of a number that is sent between two layers."""
     own_draws: bool = False
-    """Whether a rank numbers and shuffles its own users alone, and no catalogue to sample it."""
+    """Whether a rank shuffles only its own users, and no catalogue to sample from."""
 
     @property
     def parts(self) -> int:
@@ -142,7 +142,7 @@ def held(case: Case, layout: Layout, kernels: Kernels) -> dict[str, float]:
         batch_users, batch_items = case.batch_users, batch_items / layout.ranks
     block = min(kernels.block, NUMBER * batch_users * case.candidates)
     bits = 2 * batch_users * batch_items / 8 if kernels.bits else 0.0
-    added_up = 0.0 if case.layers else max(0.0, items - users)  # two gradients beside their sum
+    added_up = 0.0 if case.layers else max(0.0, items - users)  # two gradients and their sum
     parts = {
         "pairs": kernels.pair_bytes * case.interactions / layout.ranks + 2 * INDEX * users,
         "numbering": 3 * INDEX * _numbered(case.users, layout) + 4 * INDEX * case.items,
@@ -159,7 +159,7 @@ def held(case: Case, layout: Layout, kernels: Kernels) -> dict[str, float]:
 
 
 def drawn(case: Case, layout: Layout) -> tuple[float, float]:
-    """How many numbers a rank shuffles: (in a step, in an epoch besides)."""
+    """The number of elements a rank shuffles: (per step, additionally per epoch)."""
     sampled = case.candidates < case.items and not layout.own_draws
     return (float(case.items) if sampled else 0.0), _numbered(case.users, layout)
 

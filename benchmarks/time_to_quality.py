@@ -1,14 +1,14 @@
-"""How good the lists are after how many seconds: ours, and libraries people use.
+"""Quality of recommendations against seconds, for densirank and commonly used libraries.
 
     python benchmarks/time_to_quality.py                          # Gowalla, two cores
     python benchmarks/time_to_quality.py --dataset yelp2018 --json yelp2018.json
     python benchmarks/time_to_quality.py --device cuda --peers none
 
 Each of our points is one fit from scratch: first the item–item filter, which needs no training,
-then more and more iterations beside it. Every peer is installed, once, in an environment of its own
-and always runs on the CPU. Everybody has two threads and a fresh process, and all lists are
-measured by the same code. Our clock runs from the interactions to the first list (on a GPU, after a
-first short fit), the peers' during the fit alone; RecBole's graph is built before its clock starts.
+then the filter with an increasing number of iterations. Every peer is installed once in a separate
+environment and always runs on the CPU. All runs use two threads and a new process, and all lists
+are evaluated by the same code. Our time runs from the interactions to the first list (on a GPU,
+after a first short fit), the peers' covers only the fit; RecBole's graph is built before.
 """
 
 from __future__ import annotations
@@ -70,13 +70,13 @@ HURRIED: dict[str, dict[int, dict[str, float]]] = {
         100: {},
     },
 }
-"""What so many iterations are best with, chosen on the last tenth of the training items."""
+"""The best settings per number of iterations, chosen on the last tenth of training items."""
 ON_GPU = {"users_per_batch": 5000, "candidates": "all"}
 """A GPU has time for larger batches."""
 
 
 def ours(dataset: str, device: str) -> dict[str, dict[str, Any]]:
-    """What the ranker is given beside the device; each is one fit, one point."""
+    """The arguments of the ranker apart from the device; each is one fit, one point."""
     if device == "cuda":
         return {
             f"wd-lgcn, {iterations} iterations": {"iterations": iterations, **ON_GPU}
@@ -138,7 +138,7 @@ class Peer:
 
 
 ONE_BLAS_THREAD = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-"""implicit has threads of its own and asks for this; more would make it many times slower."""
+"""implicit requires this, because it has its own threads; more would slow it down a lot."""
 
 YARDSTICK = "als-256"
 """What seconds are compared with."""
@@ -161,7 +161,7 @@ PEERS = {
 
 
 class PeerError(Exception):
-    """A peer that gave no result; its text is one sentence fit to be shown as it is."""
+    """Raised if a peer gave no result; the message can be shown to the user."""
 
 
 @dataclass(frozen=True)
@@ -242,7 +242,7 @@ class ListScorer:
 
 
 def peer_result(name: str, task: Task, environments: Path, console: Console) -> Result:
-    """One fit of a peer, in its environment, which is made if it is not there."""
+    """One fit of a peer in its environment, which is created if necessary."""
     peer = PEERS[name]
     environments.mkdir(parents=True, exist_ok=True)
     log = environments / f"{name}.log"

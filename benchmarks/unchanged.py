@@ -1,12 +1,12 @@
-"""Whether a change has left every result as it was: what all methods answer, before and after.
+"""Regression check: compare the results of all methods before and after a change.
 
     git worktree add /tmp/before COMMIT
     PYTHONPATH=/tmp/before/src python benchmarks/unchanged.py record /tmp/answers
     python benchmarks/unchanged.py compare /tmp/answers
 
-Every method is fitted to two small logs, one of which has an order of time and weights; what it
-recommends, its densities, draws, metrics, explanations, fold-in and update, and what it saves, are
-compared number by number, on a CPU. Names, hashes and times of files are not.
+Every method is fitted to two small logs, one with an order of time and weights. Its
+recommendations, densities, draws, metrics, explanations, fold-in, update and saved arrays are
+compared number by number, on a CPU. Names, hashes and times of files are not compared.
 """
 
 from __future__ import annotations

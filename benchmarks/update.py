@@ -1,11 +1,11 @@
-"""More data: updating a model against training it again.
+"""Updating a model with more data, compared with a new fit.
 
     python benchmarks/update.py                                 # Gowalla, two cores
     python benchmarks/update.py --models DIR --json update-gowalla.json
 
 A model is fitted to the first nine tenths of the items of 95 % of the users. The rest, which is the
-newest items of those people and all items of the others, comes later: the model is updated with it,
-or a new one is fitted to everything. Both are measured on the test items of all users.
+newest items of these users and all items of the others, comes later: the model is updated with it,
+or a new model is fitted to all data. Both are measured on the test items of all users.
 """
 
 from __future__ import annotations

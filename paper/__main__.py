@@ -52,7 +52,7 @@ def paper(
     ] = None,
     document: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Markdown file whose marked tables are written anew."),
+        typer.Option(metavar="FILE", help="Markdown file whose marked tables are regenerated."),
     ] = None,
     run: Annotated[
         bool, typer.Option("--run", help="Make what is missing; a later call goes on from there.")
@@ -140,7 +140,7 @@ def _names(what: str, given: Sequence[str] | None, known: Iterable[str]) -> list
 
 
 def _repeated(records: Path, data_dir: Path | None, device: str, quick: bool) -> list[str]:
-    """The options that the command for what is missing must have as well."""
+    """The options that the command for missing records must repeat."""
     options: list[str] = []
     if records != RECORDS:
         options += ["--records", str(records)]

@@ -88,7 +88,7 @@ def ablated(records: Records, dataset: str, method: str, quick: bool = False) ->
 
 
 def sheet_of_ablated(dataset: str, lines: Sequence[Ablated]) -> Sheet:
-    """The ablation on one data set as people read it."""
+    """The ablation table of one data set."""
     return Sheet(
         f"Ablation of densirank: {DATASETS.get(dataset, dataset)}",
         COLUMNS,

@@ -1,9 +1,9 @@
-"""PDE beside the game it leaves out: what IRWGAN's generator becomes, and what it costs.
+"""PDE compared with IRWGAN, the adversarial game that it avoids: the generator and its cost.
 
-Section 4.1 says that the generator's best answer to a critic f is p_f, so that a ranker trained
-with p_f in its place, which is PDE, needs no generator. Here both are trained on one small world.
-Maximum likelihood stands beside them: a critic that takes its generator as given has, where that
-is p_f, the gradient of −Ê₊[f] + A(f), and PDE also that of p_f.
+Section 4.1 shows that the optimal generator for a critic f is p_f, so a ranker trained with p_f in
+its place, which is PDE, needs no generator. Here both are trained on one small synthetic data set.
+Maximum likelihood is included for comparison: for a fixed generator equal to p_f, the critic has
+the gradient of −Ê₊[f] + A(f), and PDE also includes the gradient of p_f.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ LOOKS = (10, 30, 100, 300, 1000)
 QUICK_LOOKS = (1, 3)
 
 ALONE = 500
-"""Steps that the generator takes by itself at the end, against a critic that stands still."""
+"""Final steps of the generator alone, against a fixed critic."""
 
 ON_CPU = Hardware(torch.device("cpu"))
 
 
 @dataclass(frozen=True)
 class Look:
-    """How the two stand after some iterations; the means are over users."""
+    """The state of critic and generator after some iterations, as means over users."""
 
     iteration: int
     divergence: float
@@ -83,7 +83,7 @@ class Game:
 
     @classmethod
     def read(cls, path: Path) -> Game:
-        """The figures that were kept, or a sentence why they cannot be used."""
+        """Read the recorded figures; raises if they cannot be used."""
         try:
             kept = json.loads(path.read_text(encoding="utf-8"))
             looks = [Look(**look) for look in kept["looks"]]
@@ -128,7 +128,7 @@ class Game:
 
 
 def play(looks: tuple[int, ...] = LOOKS, seed: int = 0) -> Game:
-    """Train both on the same world and look at them on the way."""
+    """Train both on the same data and record snapshots."""
     world = planted(300, 200, items_per_user=20, test_items_per_user=5, seed=seed)
     game = _model("irwgan", world, seed)
     assert isinstance(game, Adversaries)
@@ -184,7 +184,7 @@ def _settings(method: str, iterations: int) -> Any:
 def _trained(
     method: str, model: Model, world: Planted, looks: tuple[int, ...], seed: int
 ) -> list[_Moment]:
-    """The model at each of the looks of one training run."""
+    """The model at each snapshot of one training run."""
     held_out = HeldOut(world.test, world.train, ON_CPU.device)
     moments: list[_Moment] = []
 

@@ -1,6 +1,6 @@
-"""The tables of a document: those that are marked are written anew from the records.
+"""Tables of a document: marked tables are regenerated from the records.
 
-A mark is a comment with the title of a table, ``<!-- made: TITLE -->``; the table stands below it.
+A mark is a comment with the title of a table, ``<!-- made: TITLE -->``, directly above the table.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def renewed(text: str, sheets: Iterable[Sheet]) -> tuple[str, list[str]]:
 
 
 def renew_file(path: Path, sheets: Iterable[Sheet]) -> list[str]:
-    """Write a document's marked tables anew; the titles of those that changed."""
+    """Regenerate the marked tables of a document; return the titles of those that changed."""
     text, changed = renewed(path.read_text(encoding="utf-8"), sheets)
     if changed:
         with written_atomically(path) as temporary:

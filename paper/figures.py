@@ -27,7 +27,7 @@ GREY = "#555555"
 
 @dataclass(frozen=True)
 class Style:
-    """How a method is drawn; colours of Okabe and Ito, told apart by dashes as well."""
+    """The line style of a method: Okabe and Ito colours, plus dashes to distinguish the lines."""
 
     colour: str
     dashes: str

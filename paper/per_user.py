@@ -1,4 +1,4 @@
-"""The metrics of every test user of a run, as a small Parquet file beside its record."""
+"""The metrics of every test user of a run, as a small Parquet file next to its record."""
 
 from __future__ import annotations
 

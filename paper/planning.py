@@ -1,4 +1,4 @@
-"""What each table and figure needs, what of it is missing, and in which order it is made."""
+"""The records that each table and figure needs, which are missing, and the order to make them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PRODUCTS: Mapping[str, tuple[Kind, tuple[str, ...]]] = {
     "ablation": ("ablation", (ABLATED,)),
     "adversarial": ("run", ()),
 }
-"""Every table and figure: the records it is made from, besides the choices behind them."""
+"""Every table and figure with the records it needs, in addition to the chosen settings."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def jobs_for(
     methods: Sequence[str] | None = None,
     quick: bool = False,
 ) -> list[Job]:
-    """All records the products need, of these methods or of all, in the order they are made in."""
+    """All records that the products need, of these or all methods, in execution order."""
     jobs: set[Job] = set()
     for product in products:
         kind, of_product = PRODUCTS[product]

@@ -118,7 +118,7 @@ def sensitivity(asked: Request) -> Shown:
 
 
 def adversarial(asked: Request) -> Shown:
-    """IRWGAN beside PDE; the world is small, so it is played here where that is asked for."""
+    """IRWGAN compared with PDE; the data set is small, so it can be trained here on request."""
     path = asked.records.folder / "adversarial.json"
     wanted = asked.methods is None or "irwgan" in asked.methods
     if wanted and asked.run and not path.exists():

@@ -133,7 +133,7 @@ class SearchRecord(Record):
 
     @property
     def chosen_settings(self) -> dict[str, Any] | None:
-        """What a run is made with; None while the search goes on."""
+        """The settings of a run; None while the search is running."""
         return None if self.chosen is None else self.settings_of(self.trials[self.chosen])
 
 
@@ -230,7 +230,7 @@ class Records:
         return self.path(type(record), record.dataset, record.name).with_suffix(".parquet")
 
     def per_user_path(self, dataset: str, method: str) -> Path:
-        """Where the metrics of each user are, which are kept for seed 0 alone."""
+        """The file of the per-user metrics, which are stored only for seed 0."""
         return self.path(RunRecord, dataset, f"{method}-seed0").with_suffix(".parquet")
 
 

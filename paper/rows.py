@@ -1,4 +1,4 @@
-"""The paper's tables as data: which methods stand in them, and what was published for each.
+"""The paper's tables as data: their methods, and the published figures of each.
 
 Published figures are recall@20 and nDCG@20 on test, by data set. Tables 1 and 2 are those of
 Togashi et al. 2021; where they differ in the last digit (PDE-LGCN on Amazon-Book), so do these.
@@ -39,7 +39,7 @@ class Row:
 
 @dataclass(frozen=True)
 class ResultTable:
-    """A table of the paper, or one beside it."""
+    """A table of the paper, or an additional one."""
 
     name: str
     title: str

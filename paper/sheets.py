@@ -1,4 +1,4 @@
-"""A table as people read it: on a terminal or as Markdown."""
+"""Rendering of a table on a terminal or as Markdown."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Sheet:
         )
 
     def lines(self) -> list[str]:
-        """The table alone, in lines of Markdown."""
+        """The table without its title, as lines of Markdown."""
         rule = ("---", *["---:"] * (len(self.columns) - 1))
         return [_line(self.columns), _line(rule), *map(_line, self.rows)]
 

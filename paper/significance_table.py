@@ -1,4 +1,4 @@
-"""Which differences between methods are beyond chance, beside what the paper says of them."""
+"""Significance of differences between methods, compared with the published values."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def compared_pairs(
 def sheet_of_pairs(
     family: ResultTable, dataset: str, pairs: Sequence[ComparedPair], tested: Sequence[str]
 ) -> Sheet:
-    """The comparisons within a table on one data set as people read them."""
+    """The comparisons within a table on one data set, rendered as a table."""
     labels = ", ".join(LABELS[method] for method in tested)
     return Sheet(
         f"Significance in nDCG@20 among {family.name}: {DATASETS.get(dataset, dataset)}",

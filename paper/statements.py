@@ -1,7 +1,7 @@
-"""What the paper says of significance, Sections 5.2 and 5.3: p and |g| of nDCG@20, as printed.
+"""Published statements on significance, Sections 5.2 and 5.3: p and |g| of nDCG@20, as printed.
 
 The test is called a paired Tukey HSD there, but the p-values look like those of the unpaired one,
-whose tables end at ".900"; so both tests are shown beside them.
+whose tables end at ".900"; therefore both tests are shown for comparison.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables 1 and 2 of the paper and the reference table: our runs beside what was published."""
+"""Tables 1 and 2 of the paper and the reference table: our results and the published ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS = tuple(
 
 @dataclass(frozen=True)
 class Spread:
-    """A mean over seeds and its standard deviation, which one seed alone does not have."""
+    """A mean over seeds and its standard deviation, which a single seed does not have."""
 
     mean: float
     sd: float | None
@@ -116,7 +116,7 @@ def lines_of(
 
 
 def sheet_of(table: ResultTable, dataset: str, lines: Sequence[Line], quick: bool = False) -> Sheet:
-    """A table on one data set as people read it."""
+    """A table on one data set, rendered."""
     note = "± is the standard deviation over seeds."
     if quick:
         note = f"Quick runs of {QUICK_ITERATIONS} iterations, to see that all works: no results."

@@ -36,7 +36,7 @@ class OutOfTime(Exception):
 
 
 class PublicData:
-    """The public sets, each part read when it is first asked for."""
+    """The public data sets, each part read on first access."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -63,7 +63,7 @@ class Workshop:
     interruption: Interruption = field(default_factory=Interruption)
 
     def work(self, jobs: Iterable[Job]) -> list[str]:
-        """Do the jobs in order until the time is up; a sentence for each that could not be done.
+        """Run the jobs in order until the time is up; return a message for each failed job.
 
         What cannot be done does not hold up the rest, except for what rests on it. After a first
         Ctrl-C what is being fitted is left, after a second one everything at once.
@@ -117,7 +117,7 @@ class Workshop:
         self._search(job, train, begun, grid.stages)
 
     def _vary_norm(self, job: Job, train: Interactions) -> None:
-        """The chosen settings with every n̄, and as many iterations as each of them wants."""
+        """The chosen settings with every n̄, with the number of iterations chosen for each."""
         choice = self._choice(job, train)
         assert choice.chosen is not None
         settings = choice.settings | choice.trials[choice.chosen].varied

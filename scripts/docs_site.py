@@ -1,4 +1,4 @@
-"""What the documentation site needs besides mkdocs.yml, as hooks that mkdocs calls.
+"""mkdocs hooks that the documentation site needs in addition to mkdocs.yml.
 
 README.md, CONTRIBUTING.md and CHANGELOG.md become pages. Links to files of the repository that the
 site does not have become their paths. The build fails where a page would load something from

@@ -127,7 +127,7 @@ def test_all() -> int:
 
 
 def main() -> int:
-    """Do what the command line asks."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="The CPythons of this machine, from 3.11")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--other", action="store_true", help="the newest of another version: path")

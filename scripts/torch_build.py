@@ -32,7 +32,7 @@ CONSTRAINTS = Path(__file__).resolve().parents[1] / "constraints.txt"
 
 
 def pinned_version() -> str:
-    """The version of torch that constraints.txt asks for."""
+    """The version of torch in constraints.txt."""
     pin = re.search(r"^torch==(\S+)$", CONSTRAINTS.read_text(encoding="utf-8"), flags=re.MULTILINE)
     if pin is None:
         sys.exit(f"{CONSTRAINTS} has no line torch==VERSION")

@@ -1,11 +1,11 @@
-"""Which source files a call passes through: how far a reader has to jump to follow it.
+"""Trace the source files that a call passes through, as a measure of readability.
 
     python scripts/trace_files.py [--write CONTRIBUTING.md]
 
 Counts the files under src/densirank of which a function runs during one CPU training step,
 ``densirank recommend MODEL --user ID`` and one served request, and prints them in the order in
-which they are first entered. What modules execute when they are imported is not counted. With
---write the tables of that page are made anew.
+which they are first entered. Code that runs at import time is not counted. --write regenerates
+the tables of the given page.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Trace:
 
 
 def training_step(method: str) -> list[str]:
-    """The files of the second step of a fit: the first one makes what is made once."""
+    """The files of the second step of a fit; the first step includes one-time work."""
     trace, steps_on = Trace(), step.steps_on
 
     def traced_steps(*args: Any) -> Callable[[int], Tensor]:

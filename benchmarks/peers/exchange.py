@@ -104,7 +104,7 @@ def peak_mib() -> float:
 def best_unseen(
     task: Task, scores: Callable[[NDArray[np.int64]], NDArray[np.float32]]
 ) -> NDArray[np.int32]:
-    """Everybody's best items among those not in training; ``scores`` gives some users' rows."""
+    """Top unseen items of all users; ``scores`` returns the score rows of some users."""
     lists = np.full((task.n_users, task.k), -1, dtype=np.int32)
     k = min(task.k, task.n_items)
     of_pair = task.users

@@ -1,4 +1,4 @@
-"""The registry: every method is one line, a model × a risk × a constraint and its own defaults."""
+"""The registry of methods: each is a model × a risk × a constraint, with its own defaults."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Method:
-    """How f_u(i) is made (model), what is minimised (risk), and n̄ of the norm clipping.
+    """A method: the model of f_u(i), the risk that is minimised, and n̄ of the norm clipping.
 
-    A method without a risk has a closed form (or a library that finds it): it is made, not trained.
-    Model and risk are names, so that methods can be listed without loading torch.
+    A method without a risk is not trained: it has a closed form, or a library computes it. Model
+    and risk are given by name, so that methods can be listed without importing torch.
     """
 
     name: str
@@ -31,14 +31,16 @@ class Method:
     risk: str | None
     max_norm: float | None
     summary: str
-    defaults: Mapping[str, object] = field(default_factory=dict)  # where they are not the usual
-    timed: Mapping[str, object] = field(default_factory=dict)  # on top, where an order is known
-    searched: Space = field(default_factory=dict)  # besides what its parts search
-    searched_timed: Space = field(default_factory=dict)  # on top, where an order is known
+    defaults: Mapping[str, object] = field(
+        default_factory=dict
+    )  # where they differ from the general ones
+    timed: Mapping[str, object] = field(default_factory=dict)  # in addition, if an order is known
+    searched: Space = field(default_factory=dict)  # in addition to the spaces of its parts
+    searched_timed: Space = field(default_factory=dict)  # in addition, if an order is known
 
     @property
     def model_type(self) -> type[Model]:
-        """The class of its model."""
+        """The class of the model."""
         from densirank.models import MODELS
 
         if self.model not in MODELS:
@@ -48,7 +50,7 @@ class Method:
 
     @property
     def risk_spec(self) -> RiskSpec | None:
-        """Its risk, if it is trained."""
+        """The risk, or None if the method is not trained."""
         from densirank.risks import RISKS
 
         if self.risk is None:
@@ -67,7 +69,7 @@ class Method:
         return self.model_type.uses_weights or (risk is not None and risk.is_density)
 
     def hardware(self, device: str, precision: str, settings: Settings) -> Hardware:
-        """Where a fit with these settings runs, or a sentence for a place that is not there."""
+        """The hardware for a fit with these settings; raises if it is not available."""
         from densirank.device import resolve_hardware
 
         risk = self.risk_spec
@@ -77,11 +79,11 @@ class Method:
 
     @property
     def settings_type(self) -> type[Settings]:
-        """The settings of its parts, and no others."""
+        """The class with the settings of the model, the risk and the filters."""
         return _settings_of(self.model_type, self.risk_spec)  # type: ignore[arg-type]
 
     def settings(self, **overrides: object) -> Any:
-        """The method's defaults with the caller's choices on top, of its ``settings_type``."""
+        """The method's defaults with ``overrides``, as an instance of its ``settings_type``."""
         kind = self.settings_type
         given = {**self.defaults, **overrides}
         kind.check_keys(given, self.name)
@@ -96,13 +98,13 @@ class Method:
         return kind(**given)
 
     def settings_for(self, ordered: bool, **overrides: object) -> Any:
-        """The same for data of which an order is known, or is not."""
+        """The settings for data with or without a known order."""
         return self.settings(**{**(self.timed if ordered else {}), **overrides})
 
     def own(self, stored: Mapping[str, Any]) -> dict[str, Any]:
-        """What a stored record says of this method's settings.
+        """The settings of this method in a stored record.
 
-        Records of version 0.1.0 have every setting of every method; those of others had no effect.
+        Records of version 0.1.0 contain the settings of all methods; those of others are ignored.
         """
         known = self.settings_type.rules()
         others = {key for method in METHODS.values() for key in method.settings_type.rules()}
@@ -111,7 +113,7 @@ class Method:
 
 @cache
 def _settings_of(model: type[Model], risk: RiskSpec | None) -> type[Settings]:
-    """A class with the settings of a model, of a risk, and of filters where they can be added."""
+    """A class with the settings of a model, a risk, and filters if the model supports them."""
     from densirank.filters.combine import FilterSettings
 
     parts: list[type[Settings]] = [model.settings]
@@ -124,7 +126,7 @@ def _settings_of(model: type[Model], risk: RiskSpec | None) -> type[Settings]:
         for part in parts
         if not any(issubclass(other, part) and other is not part for other in parts)
     )
-    doc = {"__doc__": f"The settings of {model.name} and of what it is trained by."}
+    doc = {"__doc__": f"The settings of the model {model.name} and its risk."}
     return dataclass(frozen=True)(type("MethodSettings", tuple(bases), doc))
 
 
@@ -140,8 +142,8 @@ ADAPTIVE: Mapping[str, object] = {
     "negatives": 20,
     "iterations": 1000,
 }
-"""What pairwise methods start with: a negative drawn from all items says little, so it takes many;
-one drawn by the ranker or among the batch's positives says more."""
+"""Defaults of pairwise methods. Uniform negatives carry little information, so many are drawn;
+negatives drawn by the ranker or from the batch's positive items carry more."""
 
 GENERAL: Mapping[str, object] = {
     "dim": 256,
@@ -153,7 +155,7 @@ GENERAL: Mapping[str, object] = {
     "user_exponent": 0.75,
     "filter_weight": 0.1,
 }
-"""The density in its general form: a base density, weights of users, an item–item filter beside."""
+"""The general form of the density risk: base density, user weights and item–item filter."""
 BLIND: Mapping[str, object] = {
     **GENERAL,
     "base_exponent": 0.25,
@@ -161,21 +163,21 @@ BLIND: Mapping[str, object] = {
     "filter_weight": 0.05,
     "low_pass_weight": 0.05,
 }
-"""Without an order of time a second filter helps, the smooth one, and less of the first."""
+"""Without an order of time: a smaller item–item filter, and a low-pass filter in addition."""
 TIMED: Mapping[str, object] = {
     "recency": 2.0,
     "filter_weight": 0.2,
     "filter_recency": 3.0,
     "filter_span": 8,
 }
-"""What an order of time adds: recent items count more, and those near in time belong together."""
+"""With an order of time: recent items count more, and items close in time are related."""
 
 SEARCHED: Space = {
     "base_exponent": Range(0.0, 0.5, points=(0.0, 0.25, 0.5)),
     "user_exponent": Range(0.0, 1.25, points=(0.0, 0.5, 0.75, 1.0)),
     "filter_weight": Range(0.02, 2.0, log=True, points=(0.05, 0.1, 0.2, 0.4)),
 }
-"""What the general form searches besides the paper's grid."""
+"""Settings of the general form that are searched in addition to the paper's grid."""
 SEARCHED_BLIND: Space = {
     **SEARCHED,
     "filter_kind": Choices(("mild", "graph", "ridge")),
@@ -360,7 +362,7 @@ METHODS: dict[str, Method] = {
 
 
 def method_named(name: str) -> Method:
-    """The method of that name, or a sentence that lists the names there are."""
+    """The method with this name; raises an error that lists all names if there is none."""
     if not isinstance(name, str) or name not in METHODS:
         likely = get_close_matches(str(name), METHODS, 1)
         meant = f"did you mean {likely[0]}? " if likely else ""
@@ -371,22 +373,22 @@ def method_named(name: str) -> Method:
 
 
 def register_method(method: Method, model: type[Model] | None = None) -> Method:
-    """Make a method known by its name, and the class of its model where that is new.
+    """Register a method by name, and the class of its model if the model is new.
 
-    From then on it can be fitted, tuned, compared, saved and loaded like all others, in this
-    process; :mod:`densirank.testing` checks that it keeps what methods promise.
+    In this process it can then be fitted, tuned, compared, saved and loaded like any other method.
+    :mod:`densirank.testing` checks that it fulfils the contract of methods.
 
     Parameters
     ----------
     method
         A model × a risk × a constraint: the names of a model and of a risk, n̄ or None.
     model
-        A subclass of :class:`densirank.models.Model` under the name the method calls it by.
+        A subclass of :class:`densirank.models.Model` whose ``name`` is the model of the method.
 
     Raises
     ------
     InputError
-        A name that is taken, or a model or risk that does not exist.
+        If a name is already registered, or the model or risk does not exist.
     """
     from densirank.models import MODELS
 

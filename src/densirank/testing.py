@@ -1,4 +1,4 @@
-"""What every method promises, as checks for methods that are written elsewhere as well.
+"""Conformance checks of methods, for built-in and third-party ones.
 
 Register a method, then let pytest run each check on it::
 
@@ -11,9 +11,9 @@ Register a method, then let pytest run each check on it::
     def test_it_keeps_the_contract(check):
         check(MINE)
 
-A check raises AssertionError with a sentence. The data are a checkerboard: even users had even
-items and odd users odd ones, a few pairs aside, so every method that learns from what people have
-in common knows which items come next.
+A check raises AssertionError with a message. The data are a checkerboard: even users have even
+items and odd users have odd ones, except for a few held-out pairs. Every method that learns from
+co-occurrence must rank the held-out items first.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from densirank.methods import Method, method_named
 from densirank.ranker import Ranker, load
 
 SIZE = 10
-"""Users, and items, of the checkerboard."""
+"""The number of users, and of items, of the checkerboard."""
 HELD_OUT = {0: 8, 3: 5, 4: 6, 7: 1}
-"""User → the item that was left out of the checkerboard."""
+"""User → the held-out item of the checkerboard."""
 
 
 def checkerboard() -> Interactions:
-    """Who had what, without the held-out pairs."""
+    """The training interactions, without the held-out pairs."""
     pairs = [(u, i) for u in range(SIZE) for i in range(SIZE) if (u + i) % 2 == 0]
     kept = [pair for pair in pairs if pair not in HELD_OUT.items()]
     return Interactions.from_pairs(*zip(*kept, strict=True))
@@ -50,32 +50,32 @@ def checkerboard() -> Interactions:
 
 @dataclass(frozen=True)
 class Subject:
-    """A method that is checked, and the settings by which it learns the checkerboard."""
+    """A method to check, and settings with which it learns the checkerboard."""
 
     method: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     personal: bool = True
-    """Whether people get different lists; popularity's are the same for all."""
+    """Whether lists differ between users; those of popularity are the same for all."""
     chance: bool = True
     """Whether the seed changes the result."""
 
     @property
     def spec(self) -> Method:
-        """What the method is made of."""
+        """The registered method."""
         return method_named(self.method)
 
     def fit(self, seed: int = 0) -> Ranker:
-        """Fit the method anew."""
+        """Fit a new ranker."""
         return Ranker(self.method, seed=seed, device="cpu", **self.settings).fit(checkerboard())
 
     @cached_property
     def ranker(self) -> Ranker:
-        """The method, fitted once."""
+        """A ranker, fitted once and cached."""
         return self.fit()
 
 
 def held_out_items_are_found(subject: Subject) -> None:
-    """A personal method lists the item that was left out first."""
+    """A personalised method ranks the held-out item first."""
     if not subject.personal:
         return
     best = subject.ranker.recommend(list(HELD_OUT), k=1)
@@ -84,16 +84,16 @@ def held_out_items_are_found(subject: Subject) -> None:
 
 
 def lists_hold_every_unseen_item_once(subject: Subject) -> None:
-    """Lists hold nothing twice, nothing that was seen, and everything else."""
+    """A full list holds every unseen item exactly once, and no seen item."""
     seen = set(subject.ranker.interactions_.pairs())
     listed = list(subject.ranker.recommend(k=SIZE).select("user_id", "item_id").iter_rows())
     assert len(set(listed)) == len(listed), "a list holds an item twice"
     every = {(u, i) for u in range(SIZE) for i in range(SIZE)}
-    assert set(listed) == every - seen, "the lists are not what users have not seen"
+    assert set(listed) == every - seen, "the lists do not hold exactly the unseen items"
 
 
 def items_had_keep_their_scores(subject: Subject) -> None:
-    """With ``filter_seen=False`` what people had comes before what only others had."""
+    """With ``filter_seen=False``, the user's own items rank above items of other users only."""
     if not subject.personal:
         return
     again = subject.ranker.recommend([2, 5], k=5, filter_seen=False)
@@ -104,7 +104,7 @@ def items_had_keep_their_scores(subject: Subject) -> None:
 
 
 def lists_go_from_the_best_to_the_worst(subject: Subject) -> None:
-    """Ranks count from 1, and what they are ranked by does not rise on the way."""
+    """Ranks count from 1, and scores or probabilities do not increase down a list."""
     for _, rows in subject.ranker.recommend(k=SIZE).group_by("user_id", maintain_order=True):
         assert rows["rank"].to_list() == list(range(1, len(rows) + 1)), "ranks have gaps"
         assert rows["score"].is_sorted(descending=True), "scores rise down a list"
@@ -113,7 +113,7 @@ def lists_go_from_the_best_to_the_worst(subject: Subject) -> None:
 
 
 def probabilities_are_the_base_density_times_exp_of_the_scores(subject: Subject) -> None:
-    """p(i|u) ∝ p0(i) · exp(f_u(i)) adds up to 1 over what can be listed."""
+    """p(i|u) ∝ p0(i) · exp(f_u(i)) sums to 1 over the items of a full list."""
     settings, data = subject.ranker.settings_.to_json(), subject.ranker.interactions_
     log_base = settings.get("base_exponent", 0) * np.log(np.maximum(data.item_counts, 1))
     for filter_seen in (True, False):
@@ -127,7 +127,7 @@ def probabilities_are_the_base_density_times_exp_of_the_scores(subject: Subject)
 
 
 def scores_are_dot_products_and_a_sparse_part(subject: Subject) -> None:
-    """f_u(i) = e_u · e_i, with the sparse part of a filter or of an item–item model on top."""
+    """f_u(i) = e_u · e_i plus the sparse part of a filter or of an item–item model."""
     scorer = subject.ranker.scorer_
     users, items = scorer.user_vectors, scorer.item_vectors
     assert users.isfinite().all(), "user vectors are not finite"
@@ -144,7 +144,7 @@ def scores_are_dot_products_and_a_sparse_part(subject: Subject) -> None:
 
 
 def similar_items_were_had_by_the_same_people(subject: Subject) -> None:
-    """The items nearest to an even one are the even ones, the nearest first."""
+    """The items most similar to an even item are the other even items, sorted by similarity."""
     if not subject.personal:
         return
     similar = subject.ranker.similar_items(0, k=4)
@@ -154,7 +154,7 @@ def similar_items_were_had_by_the_same_people(subject: Subject) -> None:
 
 
 def the_seed_decides(subject: Subject) -> None:
-    """The same seed gives the same lists to the last bit, another one other scores."""
+    """The same seed gives bitwise identical lists, another seed other scores."""
     lists = subject.ranker.recommend()
     assert_frame_equal(subject.fit().recommend(), lists, check_exact=True)
     if subject.chance:
@@ -163,7 +163,7 @@ def the_seed_decides(subject: Subject) -> None:
 
 
 def a_saved_ranker_comes_back_the_same(subject: Subject) -> None:
-    """What is loaded lists what was saved, to the last bit, with its settings and its seed."""
+    """A loaded ranker has the same settings and seed and gives bitwise identical lists."""
     ranker = subject.ranker
     with TemporaryDirectory() as folder:
         ranker.save(Path(folder, "model"))
@@ -178,7 +178,7 @@ def a_saved_ranker_comes_back_the_same(subject: Subject) -> None:
 
 
 def histories_are_folded_in_or_refused(subject: Subject) -> None:
-    """A stranger with even items is listed even ones, or a sentence says that there is no way."""
+    """A new user with even items gets even items, or fold_in raises that it is unsupported."""
     history = [("stranger", item) for item in (0, 2, 4, 6)]
     if not subject.spec.model_type.folds_in:
         _refuses(lambda: subject.ranker.fold_in(history), "fold")
@@ -191,7 +191,7 @@ def histories_are_folded_in_or_refused(subject: Subject) -> None:
 
 
 def an_update_keeps_what_is_known_and_learns_what_is_new(subject: Subject) -> None:
-    """New users and items are known after an update, and the ranker it began from is as it was."""
+    """An update adds new users and items, and does not change the original ranker."""
     before = subject.ranker.recommend(k=SIZE)
     updated = subject.ranker.update([(SIZE, 0), (SIZE, SIZE), (0, SIZE)])
     data = updated.interactions_
@@ -203,17 +203,17 @@ def an_update_keeps_what_is_known_and_learns_what_is_new(subject: Subject) -> No
 
 
 def settings_say_what_they_are(subject: Subject) -> None:
-    """Every setting has a help text and a default by its rule; others are refused by name."""
+    """Every setting has a help text and a valid default; unknown settings are refused by name."""
     kind, settings = subject.spec.settings_type, subject.spec.settings()
     for key, text in kind.help().items():
-        assert text.endswith("."), f"the help text of {key} is not a sentence"
+        assert text.endswith("."), f"the help text of {key} does not end with a full stop"
     as_text = {key: "none" if v is None else str(v) for key, v in settings.to_json().items()}
-    assert kind(**kind.parse(as_text)) == settings, "settings do not come back from text"
+    assert kind(**kind.parse(as_text)) == settings, "settings cannot be parsed from their text form"
     _refuses(lambda: Ranker(subject.method, no_such_setting=1), "no_such_setting")
 
 
 def the_search_space_is_allowed(subject: Subject) -> None:
-    """Whatever is searched by default is a setting of the method, at values that it takes."""
+    """The default search space holds only settings of the method, with valid values."""
     from densirank.search.space import space_for
 
     for ordered in (False, True):
@@ -228,7 +228,7 @@ def _refuses(ask: Callable[[], object], word: str) -> None:
         ask()
     except InputError as error:
         said = str(error)
-    assert word in said, f"a sentence with {word!r} was expected, not {said!r}"
+    assert word in said, f"expected an error that mentions {word!r}, not {said!r}"
 
 
 METHOD_CHECKS: tuple[Callable[[Subject], None], ...] = (

@@ -1,8 +1,8 @@
-"""More data for a model: it goes on from the vectors it has instead of starting again.
+"""Updates of a fitted model with more data, starting from its vectors instead of from scratch.
 
-What training ended with is what it starts from: known ids keep their rows, new people begin where
-folding in puts them and new items among the people who had them. The step size begins where the
-schedule of the fit had as many steps left, so the end of the fit is run once more on all data.
+Known ids keep their trained rows, new users start at their folded-in vectors, and new items at the
+mean vector of their users. The step size starts at the point of the fit's schedule with as many
+steps left, so an update repeats the end of the fit on all data.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from densirank.ranking.fold_in import Histories, new_users
 from densirank.settings import Settings, TrainingSettings
 
 SHARE_OF_ITERATIONS = 0.5
-"""Of those of a fit: what an update takes where nothing is said. On held-out items of Gowalla it is
-then as good as a new fit; with 0.4 by 1 % worse, with 0.2 by 3 %."""
+"""Default iterations of an update, as a share of those of the fit. On held-out items of Gowalla an
+update is then as good as a new fit; with 0.4 it is 1 % worse, with 0.2 3 %."""
 
 
 def merged(old: Interactions, new: Interactions) -> Interactions:
-    """The pairs of both; the ids are of the old ones' kind.
+    """The union of the pairs; ids have the type of the old ones.
 
-    They are merged by time if both have timestamps. Otherwise what is new counts as later than what
-    is old, and no timestamps are kept. An order is known where both have one. The weights of a
-    repeated pair add up; where only one side has weights, a pair of the other counts 1.
+    The pairs are merged by time if both have timestamps. Otherwise new pairs count as later than
+    old ones, and timestamps are dropped. The result is ordered if both are. The weights of a
+    repeated pair are summed; if only one side has weights, pairs of the other have weight 1.
     """
     user_ids = old.user_ids.union(new.user_ids, "user")
     item_ids = old.item_ids.union(new.item_ids, "item")
@@ -58,7 +58,7 @@ def _weights(data: Interactions) -> NDArray[np.float32]:
 
 
 def update_settings(settings: Settings, iterations: int | None) -> Settings:
-    """The settings of a fit, for the steps of an update; what is made is made as it was."""
+    """The settings of an update; those of methods that are not trained stay the same."""
     if not isinstance(settings, TrainingSettings):
         return settings
     if iterations is None:
@@ -69,7 +69,7 @@ def update_settings(settings: Settings, iterations: int | None) -> Settings:
 
 
 def continued(trained: Trained, old: Interactions, data: Interactions) -> Callable[[Model], None]:
-    """What puts a model of ``data``, old and new, where the one of ``old`` had arrived."""
+    """A function that initialises a model of ``data`` (old and new) from the trained one."""
     old_users = torch.from_numpy(data.user_ids.indices(old.user_ids.ids))
     old_items = torch.from_numpy(data.item_ids.indices(old.item_ids.ids))
 
@@ -95,16 +95,16 @@ def continued(trained: Trained, old: Interactions, data: Interactions) -> Callab
 def _require_all(model: Model, parameters: Mapping[str, Tensor]) -> None:
     if model.state_dict().keys() - parameters.keys():
         raise InputError(
-            "this ranker cannot be updated: it has no trained parameters of its users, being one "
-            "that users were folded into or that an older densirank saved; update the ranker that "
-            "was fitted, or fit again"
+            "this ranker cannot be updated: it has no trained user parameters, because it was "
+            "created by fold_in or saved by an older version of densirank; update the fitted "
+            "ranker, or fit again"
         )
 
 
 def _place_new_users(
     table: Tensor, trained: Trained, old: Interactions, data: Interactions
 ) -> None:
-    """People the model can fold in begin there; others stay where chance has put them."""
+    """Initialise new users by fold-in where possible; others keep their random vectors."""
     is_new = old.user_ids.indices(data.user_ids.ids) < 0
     theirs = data.select(is_new[data.users])
     known = old.item_ids.indices(data.item_ids.ids)[theirs.items] >= 0
@@ -118,7 +118,7 @@ def _place_new_users(
 def _place_new_items(
     table: Tensor, user_table: Tensor, old: Interactions, data: Interactions
 ) -> None:
-    """An item begins at the mean of those who have it."""
+    """Initialise new items at the mean vector of their users."""
     new = np.flatnonzero(old.item_ids.indices(data.item_ids.ids) < 0)
     by_item = sparse.csr_array(data.matrix().T[new])
     means = by_item @ user_table.cpu().numpy() / np.maximum(np.diff(by_item.indptr), 1)[:, None]

@@ -14,6 +14,7 @@ from densirank.data.synthetic import planted
 from densirank.errors import InputError
 from densirank.models import ease
 from densirank.models.ease import item_weights
+from densirank.scores import VectorScorer
 
 CPU = torch.device("cpu")
 Floats = NDArray[np.floating]
@@ -42,7 +43,9 @@ def _regressions(data: Interactions, l2: float) -> Floats:
 
 
 def _scores(ranker: Ranker) -> Floats:
-    return ranker.scorer_.scores(torch.arange(ranker.interactions_.n_users)).numpy()
+    """Without the fallback for users and items without interactions."""
+    users = torch.arange(ranker.interactions_.n_users)
+    return VectorScorer.scores(ranker.scorer_, users).numpy()
 
 
 def _kept(data: Interactions, l2: float) -> Floats:

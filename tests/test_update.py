@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from densirank import METHODS, Interactions, Ranker, load, read
+from densirank.cli.app import app
 from densirank.data.synthetic import Planted
-from densirank.errors import InputError
+from densirank.errors import DensirankWarning, InputError
+from densirank.storage import stored_metrics
 from densirank.update import merged, update_settings
 
 Fitted = Callable[..., Ranker]
@@ -205,3 +209,28 @@ def test_a_fit_with_validation_is_updated_from_its_best_iterate(there: Interacti
     users, items = _vectors(ranker)
     assert torch.equal(ranker.parameters_["user_table"], users)
     assert torch.equal(ranker.parameters_["item_table"], items)
+
+
+def test_an_update_says_that_the_calibration_is_gone(
+    fitted: Fitted, world: Planted, there: Interactions
+) -> None:
+    calibrated = copy(fitted("wd-mf")).calibrate(world.test)
+    with pytest.warns(DensirankWarning, match="calibration does not carry over"):
+        updated = calibrated.update([(there.user_ids[0], 2000)], iterations=2)
+    assert updated.calibration_ is None
+    assert calibrated.calibration_ is not None
+
+
+def test_the_command_says_that_stored_metrics_are_gone(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("user,item\n0,1\n0,2\n1,1\n1,3\n2,2\n2,3\n")
+    (tmp_path / "new.csv").write_text("user,item\n0,3\n3,1\n")
+    log, new, model = (str(tmp_path / name) for name in ("log.csv", "new.csv", "model"))
+    for words in (
+        ["fit", log, "--out", model, "--method", "wd-mf", "--set", "iterations=3"],
+        ["evaluate", model, new, "--keep"],
+        ["update", model, new, "--out", str(tmp_path / "newer")],
+    ):
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 0, done.output
+    assert "metrics were measured before the update" in done.output
+    assert stored_metrics(tmp_path / "newer") is None

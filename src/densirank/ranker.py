@@ -1113,6 +1113,8 @@ class Ranker:
         hardware = self.spec.hardware(self.device, self.precision, settings)
         task = FitTask(self.spec, settings, self.seed, hardware, data, callbacks=callbacks)
         fitted = fit_scorer(task, continued(self.trained, self.interactions_, data))
+        if self.calibration_ is not None:
+            warn("the calibration does not carry over to the updated ranker: calibrate it again")
         return copy(self)._keep(data, fitted, self.settings_)
 
     def explain(self, user: int | str, item: int | str, k: int = 5) -> pl.DataFrame:

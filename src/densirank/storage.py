@@ -135,6 +135,12 @@ def save_metrics(folder: Path, metrics: Mapping[str, Any]) -> None:
     write_json(folder / MANIFEST, _read_manifest(folder) | {"metrics": dict(metrics)})
 
 
+def stored_metrics(folder: Path) -> dict[str, Any] | None:
+    """The metrics that :func:`save_metrics` stored with the model of a folder."""
+    metrics: dict[str, Any] | None = _read_manifest(folder).get("metrics")
+    return metrics
+
+
 def load_model(folder: Path, device: torch.device) -> StoredModel:
     """Read a model; raise an error if the folder is incomplete or damaged."""
     manifest = _read_manifest(folder)

@@ -44,10 +44,11 @@ def update(
     """Continue the training of a model with new interactions, users and items."""
     from densirank import load
     from densirank.parallel.fit_folder import check_overwrite
-    from densirank.storage import prepare_folder
+    from densirank.storage import prepare_folder, stored_metrics
 
     check_overwrite(out_dir, overwrite)
     ranker = load(model, device)
+    metrics = stored_metrics(model)  # before --out, which may be the same folder
     new = source.interactions(data, "train")
     printing.err.print(reading_sentence(new, "none"))
     if (factor := _factor_of_times(ranker.interactions_, new)) > SUSPICIOUS_FACTOR:
@@ -66,6 +67,11 @@ def update(
     before, after = ranker.interactions_, updated.interactions_
     for sentence in _what_was_lost(before, new, after):
         printing.say_warning(sentence)
+    if metrics is not None:
+        printing.say_warning(
+            "the stored metrics were measured before the update and are not kept: run "
+            "'densirank evaluate --keep' again"
+        )
     printing.err.print(
         f"{len(after) - len(before):,} new pairs, {after.n_users - before.n_users:,} new users, "
         f"{after.n_items - before.n_items:,} new items. Model written to {out_dir}."

@@ -26,13 +26,15 @@ from densirank import Ranker, read
 from densirank.data.splitting import validation_split
 
 READER = "mara.03"
+WEIGHTS = {"view": 1, "cart": 3, "purchase": 10}
 HISTORY = ["space-03", "space-22", "mathematics-06", "mathematics-21", "space-08"]
 
 
 def fitted(folder: Path) -> tuple[Path, Path]:
     """A model of the bookshop and its titles, as files."""
     bookshop.main(folder)
-    train, held_out = validation_split(read(folder / "purchases.csv"))
+    log = read(folder / "events.csv", event_column="event", event_weights=WEIGHTS)
+    train, held_out = validation_split(log)
     ranker = Ranker(
         "wd-lgcn",
         device="cpu",

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ GUIDE = ROOT / "docs" / "guide.md"
 README = ROOT / "README.md"
 WARM = ROOT / "tests" / "tools" / "warm.py"
 SECONDS = 240
+SHOWN = re.compile(r"```text\n(.*?)```", flags=re.DOTALL)
 BUDGETS = {"--budget 20s": "--budget 3s", '"5s"': '"1s"'}
 """Time a reader gives `fit` to choose, and what is enough to see that it chooses."""
 
@@ -66,7 +68,8 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the guide uses curl")
 def test_every_command_of_the_guide_works(tmp_path: Path, tools: str) -> None:
-    script = _script(GUIDE.read_text(encoding="utf-8"))
+    guide = GUIDE.read_text(encoding="utf-8")
+    script = _script(guide)
     assert script.count("densirank") > 10
     for told, spent in BUDGETS.items():
         assert script.count(told) == 1
@@ -75,8 +78,18 @@ def test_every_command_of_the_guide_works(tmp_path: Path, tools: str) -> None:
     done = _run(["bash", "-c", script.replace("8000", str(free_port()))], tmp_path, tools)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     assert '"kind":"folded-in"' in done.stdout.replace(" ", "")
+    for shown in SHOWN.findall(guide):
+        if "pip install" not in shown:
+            assert shown in done.stdout + done.stderr
+    assert '"kind":"known"' in done.stdout.replace(" ", "").split('"changed":')[-1]
     assert (tmp_path / "lists.parquet").stat().st_size > 0
     assert (tmp_path / "reliability.png").stat().st_size > 0
+
+
+def test_the_guide_installs_extras_that_exist() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (extras,) = re.findall(r"pip install .*'\.\[(.+)\]'", GUIDE.read_text(encoding="utf-8"))
+    assert set(extras.split(",")) <= set(project["optional-dependencies"])
 
 
 def test_the_example_of_the_readme_works(tmp_path: Path, tools: str) -> None:

@@ -51,6 +51,8 @@ class Interactions:
     reading
         How they were read, for messages; no part of the data.
 
+    Examples
+    --------
     >>> clicks = Interactions.from_pairs(["ann", "bob", "ann"], ["tea", "tea", "jam"])
     >>> clicks
     Interactions(2 users, 2 items, 3 pairs)

@@ -426,7 +426,7 @@ FAST = ["--method", "popularity"]
         (["--min-rating", 3], "weight=none, rating=rating. Order"),
         (
             ["--event-column", "rating", "--event-weights", "1=0,2=1,3=1,4=2,5=3"],
-            "weight=none, event=rating. Order",
+            "weight=by rating. Order",
         ),
     ],
 )

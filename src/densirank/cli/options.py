@@ -248,8 +248,11 @@ def reading_sentence(data: Interactions, validation: str) -> str:
 def columns_sentence(reading: Reading) -> str:
     """Which columns were used as what, and which were not used."""
     usual = {"user": "user", "item": "item", "timestamp": "time", "weight": "weight"}
-    used = [f"{word}={reading.columns.get(role, 'none')}" for role, word in usual.items()]
-    used += [f"{role}={name}" for role, name in reading.columns.items() if role not in usual]
+    found = dict(reading.columns)
+    if "event" in found:
+        found["weight"] = f"by {found['event']}"
+    used = [f"{word}={found.get(role, 'none')}" for role, word in usual.items()]
+    used += [f"{role}={name}" for role, name in found.items() if role not in {**usual, "event": ""}]
     unused = ", ".join(reading.unused[:SHOWN_UNUSED])
     if len(reading.unused) > SHOWN_UNUSED:
         unused += f" and {len(reading.unused) - SHOWN_UNUSED} more"

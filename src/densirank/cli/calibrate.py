@@ -11,12 +11,22 @@ import typer
 from densirank.cli import printing
 from densirank.cli.options import (
     DataArgument,
+    DataDirOption,
     DeviceOption,
+    EventColumn,
+    EventWeights,
+    FormatOption,
+    ItemColumn,
     JsonOption,
+    MinRating,
     ModelFolder,
-    Source,
+    RatingColumn,
+    TimestampColumn,
+    TimestampFormat,
+    UserColumn,
+    WeightColumn,
     check_target,
-    reads_held_out_data,
+    source_of,
 )
 from densirank.errors import InputError
 from densirank.plotting import can_draw
@@ -24,7 +34,6 @@ from densirank.plotting import can_draw
 SHOWN = ("predicted", "frequency", "standard_error", "expected", "observed")
 
 
-@reads_held_out_data
 def calibrate(
     *,
     model: ModelFolder,
@@ -38,13 +47,36 @@ def calibrate(
     ] = None,
     bins: Annotated[int, typer.Option(min=1, help="Rows of the table.")] = 10,
     as_json: JsonOption = False,
-    source: Source,
+    user_column: UserColumn = None,
+    item_column: ItemColumn = None,
+    timestamp_column: TimestampColumn = None,
+    timestamp_format: TimestampFormat = None,
+    weight_column: WeightColumn = None,
+    rating_column: RatingColumn = None,
+    min_rating: MinRating = None,
+    event_column: EventColumn = None,
+    event_weights: EventWeights = None,
+    format: FormatOption = None,
+    data_dir: DataDirOption = None,
     device: DeviceOption = "auto",
 ) -> None:
     """Fit the temperature of a model's probabilities to held-out interactions, and store it.
 
     Lists stay as they are. Prints predicted probabilities and the observed frequencies.
     """
+    source = source_of(
+        user_column=user_column,
+        item_column=item_column,
+        timestamp_column=timestamp_column,
+        timestamp_format=timestamp_format,
+        weight_column=weight_column,
+        rating_column=rating_column,
+        min_rating=min_rating,
+        event_column=event_column,
+        event_weights=event_weights,
+        format=format,
+        data_dir=data_dir,
+    )
     if figure is not None:
         if not can_draw():
             raise InputError("--figure needs matplotlib (pip install 'densirank[plots]')")

@@ -9,18 +9,27 @@ import typer
 from densirank.cli import printing
 from densirank.cli.options import (
     DataArgument,
+    DataDirOption,
     DeviceOption,
+    EventColumn,
+    EventWeights,
     FilterSeenOption,
+    FormatOption,
+    ItemColumn,
     JsonOption,
+    MinRating,
     ModelFolder,
-    Source,
-    reads_held_out_data,
+    RatingColumn,
+    TimestampColumn,
+    TimestampFormat,
+    UserColumn,
+    WeightColumn,
+    source_of,
 )
 
 USUAL_K = 20
 
 
-@reads_held_out_data
 def evaluate(
     *,
     model: ModelFolder,
@@ -34,7 +43,17 @@ def evaluate(
     keep: Annotated[
         bool, typer.Option("--keep", help="Store the metrics with the model, for its card.")
     ] = False,
-    source: Source,
+    user_column: UserColumn = None,
+    item_column: ItemColumn = None,
+    timestamp_column: TimestampColumn = None,
+    timestamp_format: TimestampFormat = None,
+    weight_column: WeightColumn = None,
+    rating_column: RatingColumn = None,
+    min_rating: MinRating = None,
+    event_column: EventColumn = None,
+    event_weights: EventWeights = None,
+    format: FormatOption = None,
+    data_dir: DataDirOption = None,
     device: DeviceOption = "auto",
 ) -> None:
     """Measure a model on held-out interactions: recall, nDCG and more at k, over all items.
@@ -42,6 +61,19 @@ def evaluate(
     With --no-filter-seen, training pairs in the test data can be hits, as where people buy the same
     again.
     """
+    source = source_of(
+        user_column=user_column,
+        item_column=item_column,
+        timestamp_column=timestamp_column,
+        timestamp_format=timestamp_format,
+        weight_column=weight_column,
+        rating_column=rating_column,
+        min_rating=min_rating,
+        event_column=event_column,
+        event_weights=event_weights,
+        format=format,
+        data_dir=data_dir,
+    )
     from densirank import load
     from densirank.parallel.joining import joined
     from densirank.storage import model_fingerprint, save_metrics

@@ -15,18 +15,30 @@ from rich.table import Table
 from densirank.cli import printing
 from densirank.cli.options import (
     DataArgument,
+    DataDirOption,
     DeviceOption,
+    EventColumn,
+    EventWeights,
+    FormatOption,
     HelpSettingsOption,
+    ItemColumn,
+    MinRating,
+    OrderedOption,
     OutFolder,
     OverwriteOption,
     PrecisionOption,
+    RatingColumn,
     SeedOption,
     SettingOption,
     Source,
+    TimestampColumn,
+    TimestampFormat,
+    UserColumn,
     ValidSplitOption,
+    WeightColumn,
     reading_sentence,
-    reads_training_data,
     settings_from,
+    source_of,
     validation_of,
 )
 from densirank.errors import InputError
@@ -57,7 +69,6 @@ OF_INTEREST = (
 """Settings in the table; the record has all."""
 
 
-@reads_training_data
 def fit(
     *,
     train: DataArgument,
@@ -90,7 +101,18 @@ def fit(
     config: Annotated[
         Path | None, typer.Option(metavar="FILE.toml", help="Settings as a TOML file.")
     ] = None,
-    source: Source,
+    ordered: OrderedOption = None,
+    user_column: UserColumn = None,
+    item_column: ItemColumn = None,
+    timestamp_column: TimestampColumn = None,
+    timestamp_format: TimestampFormat = None,
+    weight_column: WeightColumn = None,
+    rating_column: RatingColumn = None,
+    min_rating: MinRating = None,
+    event_column: EventColumn = None,
+    event_weights: EventWeights = None,
+    format: FormatOption = None,
+    data_dir: DataDirOption = None,
     device: DeviceOption = "auto",
     precision: PrecisionOption = "auto",
     seed: SeedOption = 0,
@@ -111,6 +133,20 @@ def fit(
 
     Reads CSV, TSV, Parquet, JSON lines, RecBole .inter and the text form 'user item item …'.
     """
+    source = source_of(
+        ordered=ordered,
+        user_column=user_column,
+        item_column=item_column,
+        timestamp_column=timestamp_column,
+        timestamp_format=timestamp_format,
+        weight_column=weight_column,
+        rating_column=rating_column,
+        min_rating=min_rating,
+        event_column=event_column,
+        event_weights=event_weights,
+        format=format,
+        data_dir=data_dir,
+    )
     from densirank import Ranker
     from densirank.parallel.fit_folder import FitFolder
     from densirank.parallel.joining import joined

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -163,52 +162,8 @@ class Source:
             raise InputError(f"{' and '.join(given)} cannot be used with {what}")
 
 
-Command = Callable[..., None]
-
-
-def reads_training_data(command: Command) -> Command:
-    """Give a command the options of reading; it gets a ``source: Source`` in their place."""
-    return _with_options(command, inspect.signature(_source_of, eval_str=True).parameters)
-
-
-def reads_held_out_data(command: Command) -> Command:
-    """The same for a command to which the order of the data does not matter."""
-    options = inspect.signature(_source_of, eval_str=True).parameters
-    return _with_options(command, {name: options[name] for name in options if name != "ordered"})
-
-
-def _with_options(command: Command, options: Mapping[str, inspect.Parameter]) -> Command:
-    own = inspect.signature(command, eval_str=True)
-
-    def run(**given: Any) -> None:
-        source = _source_of(**{name: given.pop(name) for name in options})
-        command(**given, source=source)
-
-    parameters: list[inspect.Parameter] = []
-    for name, parameter in own.parameters.items():
-        parameters += options.values() if name == "source" else [parameter]
-    keywords = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
-    run.__signature__ = own.replace(parameters=keywords)  # type: ignore[attr-defined]
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    return run
-
-
-def _source_of(
-    ordered: OrderedOption = None,
-    user_column: UserColumn = None,
-    item_column: ItemColumn = None,
-    timestamp_column: TimestampColumn = None,
-    timestamp_format: TimestampFormat = None,
-    weight_column: WeightColumn = None,
-    rating_column: RatingColumn = None,
-    min_rating: MinRating = None,
-    event_column: EventColumn = None,
-    event_weights: EventWeights = None,
-    format: FormatOption = None,
-    data_dir: DataDirOption = None,
-) -> Source:
-    options = dict(locals())
-    del options["data_dir"]
+def source_of(*, data_dir: Path | None, event_weights: str | None, **options: Any) -> Source:
+    """How files are read by the options of a command, which are named as those of ``read``."""
     weights = None if event_weights is None else _event_weights(event_weights)
     return Source(data_dir, options | {"event_weights": weights})
 

@@ -13,17 +13,28 @@ from rich.table import Table
 from densirank.cli import printing
 from densirank.cli.options import (
     DataArgument,
+    DataDirOption,
     DeviceOption,
+    EventColumn,
+    EventWeights,
+    FormatOption,
     HelpSettingsOption,
+    ItemColumn,
     JsonOption,
+    MinRating,
+    OrderedOption,
     PrecisionOption,
+    RatingColumn,
     SeedOption,
     SettingOption,
-    Source,
+    TimestampColumn,
+    TimestampFormat,
+    UserColumn,
     ValidSplitOption,
+    WeightColumn,
     reading_sentence,
-    reads_training_data,
     settings_from,
+    source_of,
     toml_from,
     validation_of,
 )
@@ -42,7 +53,6 @@ NOTABLE = 1.005
 """How much better an iterate before the end of a schedule must be to be worth a word."""
 
 
-@reads_training_data
 def tune(
     *,
     data: DataArgument,
@@ -69,7 +79,18 @@ def tune(
     ] = 0.2,
     valid_split: ValidSplitOption = None,
     settings: SettingOption = None,
-    source: Source,
+    ordered: OrderedOption = None,
+    user_column: UserColumn = None,
+    item_column: ItemColumn = None,
+    timestamp_column: TimestampColumn = None,
+    timestamp_format: TimestampFormat = None,
+    weight_column: WeightColumn = None,
+    rating_column: RatingColumn = None,
+    min_rating: MinRating = None,
+    event_column: EventColumn = None,
+    event_weights: EventWeights = None,
+    format: FormatOption = None,
+    data_dir: DataDirOption = None,
     device: DeviceOption = "auto",
     precision: PrecisionOption = "auto",
     seed: SeedOption = 0,
@@ -83,6 +104,20 @@ def tune(
 
     Writes trials.jsonl, trials.png and best.toml, which 'densirank fit --config' reads.
     """
+    source = source_of(
+        ordered=ordered,
+        user_column=user_column,
+        item_column=item_column,
+        timestamp_column=timestamp_column,
+        timestamp_format=timestamp_format,
+        weight_column=weight_column,
+        rating_column=rating_column,
+        min_rating=min_rating,
+        event_column=event_column,
+        event_weights=event_weights,
+        format=format,
+        data_dir=data_dir,
+    )
     from densirank.search import tune as search
     from densirank.search.trial import best_of
 

@@ -10,13 +10,24 @@ import typer
 from densirank.cli import printing
 from densirank.cli.options import (
     DataArgument,
+    DataDirOption,
     DeviceOption,
+    EventColumn,
+    EventWeights,
+    FormatOption,
+    ItemColumn,
+    MinRating,
     ModelFolder,
+    OrderedOption,
     OutFolder,
     OverwriteOption,
-    Source,
+    RatingColumn,
+    TimestampColumn,
+    TimestampFormat,
+    UserColumn,
+    WeightColumn,
     reading_sentence,
-    reads_training_data,
+    source_of,
 )
 from densirank.progress import TrainingBar
 
@@ -27,7 +38,6 @@ SUSPICIOUS_FACTOR = 300
 """Of two times: seconds, milliseconds and microseconds since 1970 differ by 1,000."""
 
 
-@reads_training_data
 def update(
     *,
     model: ModelFolder,
@@ -38,10 +48,35 @@ def update(
         typer.Option(min=1, help="Training steps. Default: half as many as in the fit."),
     ] = None,
     overwrite: OverwriteOption = False,
-    source: Source,
+    ordered: OrderedOption = None,
+    user_column: UserColumn = None,
+    item_column: ItemColumn = None,
+    timestamp_column: TimestampColumn = None,
+    timestamp_format: TimestampFormat = None,
+    weight_column: WeightColumn = None,
+    rating_column: RatingColumn = None,
+    min_rating: MinRating = None,
+    event_column: EventColumn = None,
+    event_weights: EventWeights = None,
+    format: FormatOption = None,
+    data_dir: DataDirOption = None,
     device: DeviceOption = "auto",
 ) -> None:
     """Continue the training of a model with new interactions, users and items."""
+    source = source_of(
+        ordered=ordered,
+        user_column=user_column,
+        item_column=item_column,
+        timestamp_column=timestamp_column,
+        timestamp_format=timestamp_format,
+        weight_column=weight_column,
+        rating_column=rating_column,
+        min_rating=min_rating,
+        event_column=event_column,
+        event_weights=event_weights,
+        format=format,
+        data_dir=data_dir,
+    )
     from densirank import load
     from densirank.parallel.fit_folder import check_overwrite
     from densirank.storage import prepare_folder, stored_metrics

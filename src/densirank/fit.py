@@ -171,9 +171,8 @@ def _check_sharded(world: World, task: FitTask) -> None:
         )
     if data.partial and filters:
         raise InputError(
-            "a filter needs everybody's rows in one place, and processes that share a partition "
-            f"hold their own alone: set {filters[0]}=0, or, where every process can hold the "
-            "whole log, fit the log itself"
+            "a filter needs the rows of all users, and processes that share a partition hold only "
+            f"their own: set {filters[0]}=0, or fit the log itself if every process can hold it"
         )
     if isinstance(task.settings, DensitySettings) and task.settings.hard_candidates:
         raise InputError("hard_candidates are drawn by one process alone: set hard_candidates=0")

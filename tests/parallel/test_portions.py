@@ -95,7 +95,7 @@ def test_the_item_filter_asks_for_everybodys_rows(partition: Partition) -> None:
     world = World(backend="gloo")
     portion = Portion.read(partition, world)
     ranker = Ranker("wd-mf", device="cpu", filter_weight=0.3)
-    with pytest.raises(InputError, match=r"hold their own alone: set filter_weight=0"):
+    with pytest.raises(InputError, match=r"hold only their own: set filter_weight=0"):
         fit_ranker(ranker, portion, world=world)
 
 

@@ -202,7 +202,7 @@ class Model(nn.Module):
 
     def clip_(self, max_norm: float) -> None:
         """Norm clipping: bring every trainable vector back to ‖e‖ ≤ n̄, in place."""
-        raise InputError(f"{type(self).__name__} knows no norm clipping: leave max_norm at none")
+        raise InputError(f"{type(self).__name__} does not support norm clipping: set max_norm=none")
 
     def regularised(
         self, users: Tensor, items: Tensor, n_candidates: int | Tensor | None = None

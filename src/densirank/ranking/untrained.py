@@ -1,4 +1,4 @@
-"""What is listed where training saw nothing: items that nobody had, and people without items.
+"""Fallbacks for what training did not see: items without interactions, and users without items.
 
 Their vectors are where chance has put them, if nothing moved them. So an item without interactions
 comes after all others, just below a person's least score, and a person without items has the scores
@@ -57,7 +57,7 @@ class FallbackDensity(CalibratedScorer):
     def logits(
         self, scores: Tensor, items: Tensor | None = None, out: Tensor | None = None
     ) -> Tensor:
-        """The logits; a negative exponent of popularity does not favour items that nobody had."""
+        """The logits; a negative popularity exponent does not favour items without interactions."""
         logits = super().logits(scores, items, out)
         untrained, exponent = untrained_items(self.scorer), self.calibration.popularity_exponent
         if untrained is None or exponent >= 0:
@@ -90,10 +90,10 @@ def with_fallbacks(
 
 
 def untrained_items(scorer: object) -> Tensor | None:
-    """The items that nobody had, as far as the scorer knows of some."""
+    """Indices of the items without interactions; None if the scorer has none."""
     return scorer.untrained_items if isinstance(scorer, FallbackScorer) else None
 
 
 def without_items(scorer: object) -> Tensor | None:
-    """(users,) true for a person without items; None if there is nobody."""
+    """(users,) true for a user without items; None if the scorer has none."""
     return scorer.without_items if isinstance(scorer, FallbackScorer) else None
